@@ -1,0 +1,14 @@
+//! Canonical Lifecycle Events v1: the types, the limits, strict decoding and the canonical JSON form.
+//!
+//! Refuses: IO, clocks, randomness, and any rule that needs more than one event (those are `causeway-lifecycle`).
+
+pub mod event;
+pub mod id;
+pub mod json;
+pub mod limits;
+pub mod namespace;
+pub mod text;
+pub mod timestamp;
+
+pub use event::{Event, EventData, EventDraft, EventType, Sequence};
+pub use limits::Limits;

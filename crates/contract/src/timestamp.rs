@@ -1,0 +1,208 @@
+//! RFC 3339 instants (decisions §2): parsed strictly, kept exactly, printed in UTC with `Z`.
+
+use std::fmt;
+
+use crate::text::Str;
+
+/// Why a string is not a timestamp.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum TimestampFault {
+    /// It does not have the shape of an RFC 3339 date-time with an offset.
+    #[error("is not an RFC 3339 date-time with an offset")]
+    Shape,
+    /// A part is out of range, e.g. month 13.
+    #[error("names a date or time that does not exist")]
+    Range,
+}
+
+/// The most digits of a fraction that are accepted.
+const MAX_FRACTION_DIGITS: usize = 64;
+
+/// An instant: whole seconds since 1970-01-01T00:00:00Z, and the digits after the point as they were given.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Timestamp<'a> {
+    seconds: i64,
+    fraction: Str<'a>,
+}
+
+impl<'a> Timestamp<'a> {
+    /// An instant from whole Unix seconds and nanoseconds; trailing zeros of the fraction are left out.
+    pub fn from_unix(seconds: i64, nanoseconds: u32) -> Timestamp<'static> {
+        let digits = format!("{:09}", nanoseconds.min(999_999_999));
+        let digits = digits.trim_end_matches('0');
+        let fraction = if digits.is_empty() { Str::Borrowed("") } else { Str::from(digits.to_owned()) };
+        Timestamp { seconds, fraction }
+    }
+
+    /// Parses an RFC 3339 date-time with an offset. A leap second counts as the first second after it.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn parse(text: &'a str) -> Result<Self, TimestampFault> {
+        let bytes = text.as_bytes();
+        let number = |from: usize, len: usize| -> Result<i64, TimestampFault> {
+            let digits = bytes.get(from..from + len).ok_or(TimestampFault::Shape)?;
+            digits.iter().try_fold(0i64, |value, &b| {
+                if b.is_ascii_digit() { Ok(value * 10 + i64::from(b - b'0')) } else { Err(TimestampFault::Shape) }
+            })
+        };
+        let literal = |at: usize, allowed: &[u8]| -> Result<(), TimestampFault> {
+            bytes.get(at).filter(|b| allowed.contains(b)).map(|_| ()).ok_or(TimestampFault::Shape)
+        };
+        let (year, month, day) = (number(0, 4)?, number(5, 2)?, number(8, 2)?);
+        let (hour, minute, second) = (number(11, 2)?, number(14, 2)?, number(17, 2)?);
+        literal(4, b"-")?;
+        literal(7, b"-")?;
+        literal(10, b"Tt")?;
+        literal(13, b":")?;
+        literal(16, b":")?;
+        let mut at = 19;
+        let mut fraction = "";
+        if bytes.get(at) == Some(&b'.') {
+            let digits = bytes.iter().skip(at + 1).take_while(|b| b.is_ascii_digit()).count();
+            if digits == 0 || digits > MAX_FRACTION_DIGITS {
+                return Err(TimestampFault::Shape);
+            }
+            fraction = text.get(at + 1..at + 1 + digits).ok_or(TimestampFault::Shape)?;
+            at += 1 + digits;
+        }
+        let offset = match bytes.get(at) {
+            Some(b'Z' | b'z') if bytes.len() == at + 1 => 0,
+            Some(sign @ (b'+' | b'-')) if bytes.len() == at + 6 => {
+                let (hours, minutes) = (number(at + 1, 2)?, number(at + 4, 2)?);
+                literal(at + 3, b":")?;
+                if hours > 23 || minutes > 59 {
+                    return Err(TimestampFault::Range);
+                }
+                (hours * 3600 + minutes * 60) * if *sign == b'-' { -1 } else { 1 }
+            }
+            _ => return Err(TimestampFault::Shape),
+        };
+        if !(1..=12).contains(&month) || day < 1 || day > days_in_month(year, month) {
+            return Err(TimestampFault::Range);
+        }
+        if hour > 23 || minute > 59 || second > 60 {
+            return Err(TimestampFault::Range);
+        }
+        let seconds = days_from_civil(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset;
+        Ok(Self { seconds, fraction: Str::Borrowed(fraction) })
+    }
+
+    /// Whole seconds since the Unix epoch, rounded towards the past.
+    pub fn unix_seconds(&self) -> i64 {
+        self.seconds
+    }
+
+    /// The digits after the decimal point, as given; may be empty.
+    pub fn fraction(&self) -> &str {
+        &self.fraction
+    }
+
+    /// Milliseconds since the Unix epoch, further digits cut off.
+    pub fn unix_millis(&self) -> i64 {
+        let mut millis = 0;
+        let mut digits = self.fraction.bytes();
+        for weight in [100, 10, 1] {
+            millis += digits.next().map_or(0, |b| i64::from(b - b'0')) * weight;
+        }
+        self.seconds * 1000 + millis
+    }
+
+    /// The same instant without a tie to the input line.
+    pub fn into_owned(self) -> Timestamp<'static> {
+        Timestamp { seconds: self.seconds, fraction: self.fraction.into_owned() }
+    }
+}
+
+/// Prints the instant in UTC with `Z`, the fraction as given.
+impl fmt::Display for Timestamp<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (days, second) = (self.seconds.div_euclid(86_400), self.seconds.rem_euclid(86_400));
+        let (year, month, day) = civil_from_days(days);
+        write!(
+            f,
+            "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}",
+            second / 3600,
+            second / 60 % 60,
+            second % 60
+        )?;
+        if !self.fraction.is_empty() {
+            write!(f, ".{}", self.fraction)?;
+        }
+        f.write_str("Z")
+    }
+}
+
+fn days_in_month(year: i64, month: i64) -> i64 {
+    match month {
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// Days since 1970-01-01 of a proleptic Gregorian date; years are counted from March so that the leap day is last.
+fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
+}
+
+fn civil_from_days(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instant_is_printed_in_utc_with_its_own_fraction() {
+        for (given, printed) in [
+            ("2026-08-17T00:00:00Z", "2026-08-17T00:00:00Z"),
+            ("2026-08-17T02:00:00.5000+02:00", "2026-08-17T00:00:00.5000Z"),
+            ("1969-12-31T23:59:59.123456789z", "1969-12-31T23:59:59.123456789Z"),
+            ("2024-02-29T23:59:60Z", "2024-03-01T00:00:00Z"),
+            ("0001-01-01t00:00:00-23:59", "0001-01-01T23:59:00Z"),
+        ] {
+            assert_eq!(Timestamp::parse(given).unwrap().to_string(), printed, "{given}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_no_instant_is_refused() {
+        for (given, fault) in [
+            ("2026-08-17T00:00:00", TimestampFault::Shape),
+            ("2026-08-17 00:00:00Z", TimestampFault::Shape),
+            ("2026-08-17T00:00:00.Z", TimestampFault::Shape),
+            ("2026-08-17T00:00:00+0200", TimestampFault::Shape),
+            ("2026-08-17T00:00:00ZZ", TimestampFault::Shape),
+            ("2026-8-17T00:00:00Z", TimestampFault::Shape),
+            ("", TimestampFault::Shape),
+            ("2026-13-17T00:00:00Z", TimestampFault::Range),
+            ("2023-02-29T00:00:00Z", TimestampFault::Range),
+            ("2026-08-17T24:00:00Z", TimestampFault::Range),
+            ("2026-08-17T00:00:00+24:00", TimestampFault::Range),
+        ] {
+            assert_eq!(Timestamp::parse(given), Err(fault), "{given}");
+        }
+    }
+
+    #[test]
+    fn unix_time_reads_back() {
+        let instant = Timestamp::from_unix(1_786_924_800, 123_000_000);
+        assert_eq!(instant.to_string(), "2026-08-17T00:00:00.123Z");
+        assert_eq!(instant.unix_millis(), 1_786_924_800_123);
+        assert_eq!(Timestamp::parse("2026-08-17T00:00:00Z").unwrap().unix_seconds(), 1_786_924_800);
+    }
+}
