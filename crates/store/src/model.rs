@@ -1,0 +1,619 @@
+//! What goes into a store and what comes out of it, besides records.
+//!
+//! Refuses behaviour: plain data with public fields. Times are those of records, so nothing here reads a clock.
+
+use std::sync::Arc;
+
+use causeway_contract::event::{InterruptReason, Sequence};
+use causeway_contract::id::{ConversationId, HarnessId, InterruptId, Name, Reference, RunId};
+use causeway_contract::timestamp::Timestamp;
+
+use crate::record::{Payload, Record};
+
+/// Whose data it is. `local` where the gateway runs without authentication.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Owner(Arc<str>);
+
+impl Owner {
+    /// An owner of this name.
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        Self(name.into())
+    }
+
+    /// The owner of a gateway without authentication.
+    pub fn local() -> Self {
+        Self::new("local")
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+        pub struct $name(u64);
+
+        impl $name {
+            /// This number.
+            pub fn new(value: u64) -> Self {
+                Self(value)
+            }
+
+            /// The number.
+            pub fn value(self) -> u64 {
+                self.0
+            }
+
+            /// The number after this one.
+            #[must_use]
+            pub fn next(self) -> Self {
+                Self(self.0.saturating_add(1))
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+number!(
+    /// Who may write a run: 1 for the writer that opened it, one more for each fence.
+    Generation
+);
+number!(
+    /// The number of a durable head: 0 is the empty state, each commit adds one.
+    Revision
+);
+number!(
+    /// The life of a conversation: `clear` begins the next one, which starts from the empty state.
+    Epoch
+);
+
+/// How a run stands.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Status {
+    /// It has no terminal yet.
+    Running,
+    /// `run.finished`.
+    Finished,
+    /// `run.interrupted`, whatever became of the interrupt.
+    Interrupted,
+    /// `run.cancelled`.
+    Cancelled,
+    /// `run.error` with any other code.
+    Error,
+    /// `run.error` with the code `thread_durability_uncertain` (R15).
+    Uncertain,
+}
+
+impl Status {
+    /// Every status.
+    pub const ALL: &[Self] =
+        &[Self::Running, Self::Finished, Self::Interrupted, Self::Cancelled, Self::Error, Self::Uncertain];
+
+    /// The spelling of the HTTP API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Finished => "finished",
+            Self::Interrupted => "interrupted",
+            Self::Cancelled => "cancelled",
+            Self::Error => "error",
+            Self::Uncertain => "uncertain",
+        }
+    }
+
+    /// The status with this spelling.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|status| status.as_str() == text)
+    }
+
+    /// Whether the run has its terminal.
+    pub fn is_terminal(self) -> bool {
+        self != Self::Running
+    }
+}
+
+impl std::fmt::Display for Status {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Whether a run's thread state outlives it (R13).
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Thread {
+    /// `run.finished` needs a new head.
+    Durable,
+    /// There is no head.
+    Ephemeral,
+}
+
+/// A client's key for "the same request again": per owner, kept 24 h.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Idempotency {
+    /// The key.
+    pub key: Arc<str>,
+    /// A hash of the request that the key stands for.
+    pub body_hash: [u8; 32],
+}
+
+/// A run to be inserted, with its first record.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct OpenRun {
+    /// Whose run.
+    pub owner: Owner,
+    /// The new run.
+    pub run_id: RunId<'static>,
+    /// Its conversation, made if it is new.
+    pub conversation_id: ConversationId<'static>,
+    /// Its agent. Heads are kept per conversation and agent.
+    pub agent_id: Name<'static>,
+    /// The agent's harness.
+    pub harness_id: HarnessId<'static>,
+    /// Whether it needs a head to finish.
+    pub thread: Thread,
+    /// The worker's thread that this run writes to, to be forgotten one day.
+    pub worker_thread: Option<Arc<str>>,
+    /// What was asked: `{"message":…}` or `{"decisions":…}`.
+    pub request: Payload,
+    /// What encoders of a resumed run are seeded with.
+    pub seed: Option<Payload>,
+    /// The client's key, if it gave one.
+    pub idempotency: Option<Idempotency>,
+    /// `run.started`, sequence 0. Its timestamp is the run's `created_at`.
+    pub started: Record,
+}
+
+/// The answer to a run that was, or had been, opened.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Opened {
+    /// The run is in the log, and this caller writes it.
+    New(Open),
+    /// The same request came before; this is its run.
+    Replayed(Box<Run>),
+}
+
+/// What the writer of a new run needs.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Open {
+    /// To be named in every write.
+    pub generation: Generation,
+    /// The conversation's epoch.
+    pub epoch: Epoch,
+    /// The state to start from; `None` is the empty one at revision 0.
+    pub base: Option<Head>,
+}
+
+impl Open {
+    /// The revision that this run's commit builds on.
+    pub fn base_revision(&self) -> Revision {
+        self.base.as_ref().map_or(Revision::new(0), |head| head.revision)
+    }
+}
+
+/// The durable state of a conversation with one agent.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Head {
+    /// Its number.
+    pub revision: Revision,
+    /// What the worker calls it.
+    pub head_ref: Reference<'static>,
+    /// The run that committed it.
+    pub run_id: RunId<'static>,
+}
+
+/// The next head: compare with `expected`, set to `expected + 1`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct HeadMove {
+    /// The revision that it builds on, 0 for the empty state.
+    pub expected: Revision,
+    /// What the worker calls the new state.
+    pub head_ref: Reference<'static>,
+}
+
+impl HeadMove {
+    /// The revision of the new head.
+    pub fn revision(&self) -> Revision {
+        self.expected.next()
+    }
+}
+
+/// The end of a run that does not wait for an answer: all of it, or nothing.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Final {
+    /// The last records; the last of them, and only that, is `run.finished`, `run.cancelled` or `run.error`.
+    pub tail: Vec<Record>,
+    /// The new head: needed by `run.finished` of a durable thread (R13), allowed for `run.cancelled`, forbidden
+    /// for `run.error` (R15) and on an ephemeral thread.
+    pub head: Option<HeadMove>,
+}
+
+/// The end of a run that waits for an answer (R14): all of it, or nothing.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct InterruptCommit {
+    /// What was held back; the last record is `run.interrupted`.
+    pub tail: Vec<Record>,
+    /// The state to resume from.
+    pub head: HeadMove,
+    /// The interrupt.
+    pub interrupt_id: InterruptId<'static>,
+    /// What kind of answer it awaits.
+    pub reason: InterruptReason,
+    /// The payload of `interrupt.requested`.
+    pub request: Payload,
+    /// What the adapter needs to resume, its private part included; never shown.
+    pub snapshot: Payload,
+    /// When the interrupt can no longer be answered.
+    pub expires_at: Option<Timestamp<'static>>,
+}
+
+/// An answer to an interrupt, and the run it starts.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ConsumeInterrupt {
+    /// The interrupted run.
+    pub interrupted: RunId<'static>,
+    /// Its interrupt.
+    pub interrupt_id: InterruptId<'static>,
+    /// The interrupt's revision as the answer names it.
+    pub revision: Revision,
+    /// The decision, for people who read the run later.
+    pub decision: Payload,
+    /// The resumed run: same owner, conversation and agent.
+    pub open: OpenRun,
+}
+
+/// Why an interrupt is taken back.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Withdrawal {
+    /// Somebody cancelled the interrupted run.
+    Voided,
+    /// Its time is over.
+    Expired,
+}
+
+/// What became of an interrupt.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum InterruptStatus {
+    /// It waits.
+    Pending,
+    /// It was answered.
+    Consumed,
+    /// It was taken back.
+    Voided,
+    /// Its time was over.
+    Expired,
+}
+
+impl InterruptStatus {
+    /// Every status.
+    pub const ALL: &[Self] = &[Self::Pending, Self::Consumed, Self::Voided, Self::Expired];
+
+    /// The spelling of the HTTP API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Consumed => "consumed",
+            Self::Voided => "voided",
+            Self::Expired => "expired",
+        }
+    }
+
+    /// The status with this spelling.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|status| status.as_str() == text)
+    }
+}
+
+impl From<Withdrawal> for InterruptStatus {
+    fn from(why: Withdrawal) -> Self {
+        match why {
+            Withdrawal::Voided => Self::Voided,
+            Withdrawal::Expired => Self::Expired,
+        }
+    }
+}
+
+/// The interrupt of a run, as its reader sees it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct InterruptSummary {
+    /// Its id.
+    pub interrupt_id: InterruptId<'static>,
+    /// What kind of answer it awaits.
+    pub reason: InterruptReason,
+    /// The revision that an answer must name.
+    pub revision: Revision,
+    /// What became of it.
+    pub status: InterruptStatus,
+    /// When it can no longer be answered.
+    pub expires_at: Option<Timestamp<'static>>,
+    /// The answer, once there is one.
+    pub decision: Option<Payload>,
+}
+
+impl InterruptSummary {
+    /// `form_input` or `tool_approval`.
+    pub fn interrupt_type(&self) -> &'static str {
+        match self.reason {
+            InterruptReason::HumanInput => "form_input",
+            InterruptReason::ToolApproval => "tool_approval",
+        }
+    }
+
+    /// Whether an answer would still be taken at `now`.
+    pub fn is_open_at(&self, now_millis: i64) -> bool {
+        self.status == InterruptStatus::Pending && !expired(self.expires_at.as_ref(), now_millis)
+    }
+}
+
+/// Whether a time to live is over.
+pub(crate) fn expired(expires_at: Option<&Timestamp<'_>>, now_millis: i64) -> bool {
+    expires_at.is_some_and(|at| at.unix_millis() <= now_millis)
+}
+
+/// An interrupt with everything that resuming it takes.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Interrupt {
+    /// Whose.
+    pub owner: Owner,
+    /// The interrupted run.
+    pub run_id: RunId<'static>,
+    /// Its conversation.
+    pub conversation_id: ConversationId<'static>,
+    /// Its agent.
+    pub agent_id: Name<'static>,
+    /// What a reader sees.
+    pub summary: InterruptSummary,
+    /// The payload of `interrupt.requested`.
+    pub request: Payload,
+    /// The adapter's snapshot, private part included.
+    pub snapshot: Payload,
+    /// The state to resume from.
+    pub head_ref: Reference<'static>,
+    /// The run that answered it.
+    pub resumed_by: Option<RunId<'static>>,
+}
+
+/// A run as its reader sees it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Run {
+    /// Whose.
+    pub owner: Owner,
+    /// Its id.
+    pub run_id: RunId<'static>,
+    /// Its conversation.
+    pub conversation_id: ConversationId<'static>,
+    /// The conversation's epoch when it started.
+    pub epoch: Epoch,
+    /// Its agent.
+    pub agent_id: Name<'static>,
+    /// The agent's harness.
+    pub harness_id: HarnessId<'static>,
+    /// Whether its state outlives it.
+    pub thread: Thread,
+    /// How it stands.
+    pub status: Status,
+    /// Who may write it.
+    pub generation: Generation,
+    /// The time of its first record.
+    pub created_at: Timestamp<'static>,
+    /// The time of its terminal.
+    pub ended_at: Option<Timestamp<'static>>,
+    /// The number of its last record.
+    pub last_sequence: Sequence,
+    /// What was asked.
+    pub request: Payload,
+    /// The payload of its `run.error`.
+    pub error: Option<Payload>,
+    /// Its interrupt.
+    pub interrupt: Option<InterruptSummary>,
+    /// The run whose interrupt it answers.
+    pub resumed_from: Option<RunId<'static>>,
+    /// The run that answers its interrupt.
+    pub resumed_by: Option<RunId<'static>>,
+    /// What its encoders are seeded with.
+    pub seed: Option<Payload>,
+    /// The payload of its last `usage.updated`.
+    pub usage: Option<Payload>,
+    /// The worker's thread it wrote to.
+    pub worker_thread: Option<Arc<str>>,
+}
+
+/// Which runs to list; everything given must fit.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct RunFilter {
+    /// How it stands.
+    pub status: Option<Status>,
+    /// Its agent.
+    pub agent_id: Option<Name<'static>>,
+    /// Its conversation.
+    pub conversation_id: Option<ConversationId<'static>>,
+    /// Created at or after, in Unix milliseconds.
+    pub since: Option<i64>,
+    /// Created before, in Unix milliseconds.
+    pub until: Option<i64>,
+}
+
+/// Where a listing goes on. Opaque to clients.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Cursor(pub(crate) u64);
+
+impl Cursor {
+    /// The cursor with this spelling.
+    pub fn parse(text: &str) -> Option<Self> {
+        u64::from_str_radix(text, 36).ok().map(Self)
+    }
+}
+
+impl std::fmt::Display for Cursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut digits = [0u8; 13];
+        let (mut rest, mut from) = (self.0, digits.len());
+        for (at, digit) in digits.iter_mut().enumerate().rev() {
+            let value = u8::try_from(rest % 36).unwrap_or(0);
+            *digit = if value < 10 { b'0' + value } else { b'a' + (value - 10) };
+            rest /= 36;
+            from = at;
+            if rest == 0 {
+                break;
+            }
+        }
+        f.write_str(digits.get(from..).and_then(|text| std::str::from_utf8(text).ok()).unwrap_or("0"))
+    }
+}
+
+/// A page of runs, newest first.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct RunPage {
+    /// The runs.
+    pub runs: Vec<Run>,
+    /// Where the next page starts; `None` after the last.
+    pub next: Option<Cursor>,
+}
+
+/// A page of a run's records.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Page {
+    /// The records in order; fewer than asked for where they are large, none where nothing came after the cursor.
+    pub records: Vec<Record>,
+    /// How the run stands, read in the same snapshot.
+    pub status: Status,
+    /// The number of the run's last record, read in the same snapshot.
+    pub last_sequence: Sequence,
+}
+
+impl Page {
+    /// Whether nothing can come after this page, which was read after `after`.
+    pub fn is_done(&self, after: Option<Sequence>) -> bool {
+        let reached = self.records.last().map(|record| record.sequence).or(after);
+        self.status.is_terminal() && reached.is_some_and(|reached| reached >= self.last_sequence)
+    }
+}
+
+/// What became of a run's last write.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Outcome {
+    /// The run is not in the log.
+    Missing,
+    /// It has no terminal.
+    Running {
+        /// Who may write it.
+        generation: Generation,
+        /// The number of its last record.
+        last_sequence: Sequence,
+    },
+    /// It has its terminal.
+    Ended {
+        /// How.
+        status: Status,
+        /// The terminal.
+        terminal: Record,
+        /// The head it committed, if it moved it.
+        head: Option<HeadMove>,
+    },
+}
+
+/// A run that was taken from its writer.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Fenced {
+    /// The generation that may write now.
+    pub generation: Generation,
+    /// The number of the last record; nothing of the old writer can come after it.
+    pub last_sequence: Sequence,
+}
+
+/// A run without a terminal whose writer is gone.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Orphan {
+    /// Whose.
+    pub owner: Owner,
+    /// The run.
+    pub run_id: RunId<'static>,
+    /// Its conversation.
+    pub conversation_id: ConversationId<'static>,
+    /// The conversation's epoch.
+    pub epoch: Epoch,
+    /// Its agent.
+    pub agent_id: Name<'static>,
+    /// The agent's harness.
+    pub harness_id: HarnessId<'static>,
+    /// Whether its state outlives it.
+    pub thread: Thread,
+    /// The number of its last record.
+    pub last_sequence: Sequence,
+    /// The worker's thread it wrote to.
+    pub worker_thread: Option<Arc<str>>,
+}
+
+/// A worker's thread that nothing will start from again.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct StaleThread {
+    /// The run that wrote to it.
+    pub run_id: RunId<'static>,
+    /// The agent whose worker keeps it.
+    pub agent_id: Name<'static>,
+    /// The thread.
+    pub worker_thread: Arc<str>,
+}
+
+/// What a deleted conversation leaves to be done outside.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Deleted {
+    /// How many runs were deleted.
+    pub runs: u64,
+    /// The worker threads that were not forgotten yet.
+    pub threads: Vec<StaleThread>,
+}
+
+/// What an archive pass did.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Archived {
+    /// Runs that were packed.
+    pub runs: u64,
+    /// Bytes of their records before.
+    pub bytes_before: u64,
+    /// Bytes after.
+    pub bytes_after: u64,
+}
+
+/// How the store feels.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Health {
+    /// `memory` or `sqlite`.
+    pub backend: &'static str,
+    /// Bytes left on the disk, where there is one.
+    pub free_bytes: Option<u64>,
+    /// Bytes of the database files, where there are some.
+    pub used_bytes: Option<u64>,
+    /// Writes that wait.
+    pub queued: usize,
+    /// Whether new runs are refused for lack of space.
+    pub low_disk: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_reads_back_from_its_spelling() {
+        for number in [0, 1, 35, 36, 123_456_789, u64::MAX] {
+            assert_eq!(Cursor::parse(&Cursor(number).to_string()), Some(Cursor(number)), "{number}");
+        }
+        assert_eq!(Cursor::parse("no cursor"), None);
+    }
+
+    #[test]
+    fn a_status_reads_back_from_its_spelling() {
+        for status in Status::ALL {
+            assert_eq!(Status::parse(status.as_str()), Some(*status));
+        }
+    }
+}

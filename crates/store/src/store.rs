@@ -1,0 +1,182 @@
+//! The trait: what the engine asks of a store.
+//!
+//! Every write is durable when it is acknowledged, and all of it or nothing is written. A write that is refused
+//! writes nothing. Dropping the future of a write does not take the write back: ask [`Store::outcome`].
+//!
+//! ```text
+//!  open_run ──▶ running ──append──▶ running ──commit_final───────▶ finished · cancelled · error · uncertain
+//!     ▲            │                         ├─commit_interrupt──▶ interrupted ──consume_interrupt──▶ (a new run)
+//!     │            └──fence──▶ running, next generation            └─void_interrupt
+//!  the base is the head of the last commit
+//! ```
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use causeway_contract::event::Sequence;
+use causeway_contract::id::{ConversationId, Name, Reference, RunId};
+use causeway_contract::receipt::CommitReceipt;
+use causeway_contract::timestamp::Timestamp;
+
+use crate::error::Error;
+use crate::model::{
+    Archived, ConsumeInterrupt, Cursor, Deleted, Epoch, Fenced, Final, Generation, Head, Health, Interrupt,
+    InterruptCommit, OpenRun, Opened, Orphan, Outcome, Owner, Page, Run, RunFilter, RunPage, StaleThread, Withdrawal,
+};
+use crate::record::Record;
+
+/// What the verbs answer.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A durable log of runs. Share it as `Arc<dyn Store>`.
+///
+/// # Errors
+/// Every verb may answer [`Error::Unavailable`]; writes may answer [`Error::Unknown`] and [`Error::Misuse`]. The
+/// refusals a verb may give are listed with it.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    // Writing a run.
+
+    /// Inserts a run with its request and `run.started` (one transaction), or finds the run of the same request.
+    /// Checked in this order: the idempotency key, the run id, the conversation. A pending interrupt that has expired
+    /// by the time of `run.started` is marked so and does not stand in the way.
+    ///
+    /// Refuses: `KeyReused`, `RunExists`, `ConversationBusy`, `InterruptPending`.
+    async fn open_run(&self, open: OpenRun) -> Result<Opened>;
+
+    /// Appends records that are no terminal.
+    ///
+    /// Refuses: `UnknownRun`, `Fenced`, `Ended`, `NotContiguous`.
+    async fn append(&self, run_id: &RunId<'_>, generation: Generation, records: Vec<Record>) -> Result<()>;
+
+    /// Ends a run: tail, terminal, head and status in ONE transaction (R13, R15). On a refusal nothing of the tail
+    /// is in the log; `run.error` may follow with the number that the tail had begun with.
+    ///
+    /// Refuses: as `append`, and `HeadMoved`.
+    async fn commit_final(&self, run_id: &RunId<'_>, generation: Generation, end: Final) -> Result<()>;
+
+    /// Interrupts a run: tail, terminal, head, snapshot and status in ONE transaction (R14).
+    ///
+    /// Refuses: as `commit_final`.
+    async fn commit_interrupt(
+        &self,
+        run_id: &RunId<'_>,
+        generation: Generation,
+        interrupt: InterruptCommit,
+    ) -> Result<CommitReceipt>;
+
+    /// Consumes an interrupt and inserts the resumed run in ONE transaction. The same answer with the same
+    /// idempotency key finds its run.
+    ///
+    /// Refuses: `KeyReused`, `UnknownRun` (also for another owner), `NoInterrupt`, `RevisionMismatch`,
+    /// `InterruptConsumed`, `InterruptClosed` (also when expired), `RunExists`, `ConversationBusy`.
+    async fn consume_interrupt(&self, answer: ConsumeInterrupt) -> Result<Opened>;
+
+    /// Takes a pending interrupt back; false if there is none. The run's terminal does not change.
+    ///
+    /// Refuses: `UnknownRun`.
+    async fn void_interrupt(&self, run_id: &RunId<'_>, why: Withdrawal) -> Result<bool>;
+
+    /// Takes a run from its writer: whatever that one still sends is refused.
+    ///
+    /// Refuses: `UnknownRun`, `Ended`.
+    async fn fence(&self, run_id: &RunId<'_>) -> Result<Fenced>;
+
+    /// Fences a run and ends it with `run.error` or `run.cancelled`, in one transaction. The head stays.
+    ///
+    /// Refuses: `UnknownRun`, `Ended`, `NotContiguous`.
+    async fn close_run(&self, run_id: &RunId<'_>, tail: Vec<Record>) -> Result<()>;
+
+    /// Keeps the whole of a tool result. Storing the same bytes again is no error.
+    ///
+    /// Refuses: `UnknownRun`, `ResultExists`, `ResultTooLarge`.
+    async fn put_result(&self, run_id: &RunId<'_>, reference: &Reference<'_>, bytes: Vec<u8>) -> Result<()>;
+
+    // Finding out.
+
+    /// What became of a run's last write; answered after every write that this store still has in hand.
+    async fn outcome(&self, run_id: &RunId<'_>) -> Result<Outcome>;
+
+    /// The durable head of a conversation with an agent; `None` is the empty state.
+    async fn load_head(
+        &self,
+        owner: &Owner,
+        conversation_id: &ConversationId<'_>,
+        agent_id: &Name<'_>,
+    ) -> Result<Option<Head>>;
+
+    /// Records with a number above `after`, from the start if it is `None`; at most `limit`, and fewer where they
+    /// are large (but never none where there is one).
+    ///
+    /// Refuses: `UnknownRun`.
+    async fn read_after(&self, run_id: &RunId<'_>, after: Option<Sequence>, limit: usize) -> Result<Page>;
+
+    /// A run.
+    ///
+    /// Refuses: `UnknownRun`, for another owner's too.
+    async fn run(&self, owner: &Owner, run_id: &RunId<'_>) -> Result<Run>;
+
+    /// Runs, newest first.
+    async fn runs(&self, owner: &Owner, filter: &RunFilter, limit: usize, cursor: Option<Cursor>) -> Result<RunPage>;
+
+    /// The active run of a conversation.
+    async fn active_run(&self, owner: &Owner, conversation_id: &ConversationId<'_>) -> Result<Option<RunId<'static>>>;
+
+    /// The pending interrupt of a conversation, with its snapshot. Whether it has expired is for the caller to see.
+    async fn pending_interrupt(
+        &self,
+        owner: &Owner,
+        conversation_id: &ConversationId<'_>,
+    ) -> Result<Option<Interrupt>>;
+
+    /// The pending interrupts of an owner, newest first.
+    async fn pending_interrupts(&self, owner: &Owner, limit: usize) -> Result<Vec<Interrupt>>;
+
+    /// The interrupt of a run, whatever became of it.
+    ///
+    /// Refuses: `UnknownRun`, `NoInterrupt`.
+    async fn interrupt(&self, owner: &Owner, run_id: &RunId<'_>) -> Result<Interrupt>;
+
+    /// The whole of a tool result.
+    ///
+    /// Refuses: `UnknownRun`, `UnknownResult`.
+    async fn result(&self, owner: &Owner, run_id: &RunId<'_>, reference: &Reference<'_>) -> Result<Arc<[u8]>>;
+
+    // Conversations.
+
+    /// Begins the next epoch: the next run starts from the empty state. A pending interrupt is taken back.
+    ///
+    /// Refuses: `UnknownConversation`, `ConversationBusy`.
+    async fn clear_conversation(&self, owner: &Owner, conversation_id: &ConversationId<'_>) -> Result<Epoch>;
+
+    /// Deletes a conversation: runs, records, results, interrupts, heads, keys.
+    ///
+    /// Refuses: `UnknownConversation`, `ConversationBusy`.
+    async fn delete_conversation(&self, owner: &Owner, conversation_id: &ConversationId<'_>) -> Result<Deleted>;
+
+    /// Worker threads of a conversation that may be forgotten: of runs that have ended and whose state is not the
+    /// head. Oldest first, at most `limit`.
+    async fn stale_threads(
+        &self,
+        owner: &Owner,
+        conversation_id: &ConversationId<'_>,
+        limit: usize,
+    ) -> Result<Vec<StaleThread>>;
+
+    /// Notes that the workers forgot the threads of these runs.
+    async fn threads_forgotten(&self, runs: &[RunId<'static>]) -> Result<()>;
+
+    // Keeping house.
+
+    /// Runs without a terminal that a former instance of the gateway wrote, oldest first.
+    async fn list_orphans(&self) -> Result<Vec<Orphan>>;
+
+    /// Confirms that this instance still owns the store.
+    async fn renew_lease(&self) -> Result<()>;
+
+    /// Packs runs that ended before `before`, at most `limit`; replay gives the same bytes.
+    async fn archive(&self, before: &Timestamp<'_>, limit: usize) -> Result<Archived>;
+
+    /// How the store feels. An error says that it cannot serve.
+    async fn health(&self) -> Result<Health>;
+}
