@@ -1,1 +1,11 @@
-//! Placeholder while the workspace is laid out.
+//! Adapters: the native stream of a harness in, drafts of canonical events out.
+//!
+//! Refuses: sockets, clocks, stores, randomness. An adapter is fed bytes and polled; ids are passed in ([`ids::Ids`]),
+//! sequence numbers, times and the durable state belong to the coordinator. An adapter never talks to a client.
+
+pub mod adapter;
+pub mod ids;
+pub mod turn;
+
+pub use adapter::{Adapter, Close, ItemError, Output};
+pub use turn::{Answer, Options, Turn};
