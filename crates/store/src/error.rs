@@ -295,7 +295,8 @@ mod tests {
     #[test]
     fn an_unavailable_store_says_where_what_and_what_to_do() {
         assert_eq!(
-            Unavailable::new(Cause::NewerSchema, "/d/causeway.db", "schema 9, this version reads 1").to_string(),
+            Unavailable::new(Cause::NewerSchema, "/d/causeway.db", "schema 9, this version reads 1")
+                .to_string(),
             "/d/causeway.db: was written by a newer version of causeway: schema 9, this version reads 1 \
              (use the newer causeway, or put back the backup made before its migration)"
         );

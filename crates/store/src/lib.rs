@@ -11,10 +11,14 @@
 //! - an interrupt is consumed by one answer.
 
 pub mod error;
+pub mod memory;
 pub mod model;
 pub mod record;
+mod rules;
 pub mod store;
 
 pub use error::{Error, Refusal, Unavailable};
+pub use memory::MemoryStore;
 pub use record::Record;
+pub use rules::RESULT_BYTES;
 pub use store::Store;

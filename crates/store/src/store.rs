@@ -21,7 +21,8 @@ use causeway_contract::timestamp::Timestamp;
 use crate::error::Error;
 use crate::model::{
     Archived, ConsumeInterrupt, Cursor, Deleted, Epoch, Fenced, Final, Generation, Head, Health, Interrupt,
-    InterruptCommit, OpenRun, Opened, Orphan, Outcome, Owner, Page, Run, RunFilter, RunPage, StaleThread, Withdrawal,
+    InterruptCommit, OpenRun, Opened, Orphan, Outcome, Owner, Page, Run, RunFilter, RunPage, StaleThread,
+    Withdrawal,
 };
 use crate::record::Record;
 
@@ -117,10 +118,20 @@ pub trait Store: Send + Sync + 'static {
     async fn run(&self, owner: &Owner, run_id: &RunId<'_>) -> Result<Run>;
 
     /// Runs, newest first.
-    async fn runs(&self, owner: &Owner, filter: &RunFilter, limit: usize, cursor: Option<Cursor>) -> Result<RunPage>;
+    async fn runs(
+        &self,
+        owner: &Owner,
+        filter: &RunFilter,
+        limit: usize,
+        cursor: Option<Cursor>,
+    ) -> Result<RunPage>;
 
     /// The active run of a conversation.
-    async fn active_run(&self, owner: &Owner, conversation_id: &ConversationId<'_>) -> Result<Option<RunId<'static>>>;
+    async fn active_run(
+        &self,
+        owner: &Owner,
+        conversation_id: &ConversationId<'_>,
+    ) -> Result<Option<RunId<'static>>>;
 
     /// The pending interrupt of a conversation, with its snapshot. Whether it has expired is for the caller to see.
     async fn pending_interrupt(
@@ -140,7 +151,8 @@ pub trait Store: Send + Sync + 'static {
     /// The whole of a tool result.
     ///
     /// Refuses: `UnknownRun`, `UnknownResult`.
-    async fn result(&self, owner: &Owner, run_id: &RunId<'_>, reference: &Reference<'_>) -> Result<Arc<[u8]>>;
+    async fn result(&self, owner: &Owner, run_id: &RunId<'_>, reference: &Reference<'_>)
+    -> Result<Arc<[u8]>>;
 
     // Conversations.
 
@@ -152,7 +164,11 @@ pub trait Store: Send + Sync + 'static {
     /// Deletes a conversation: runs, records, results, interrupts, heads, keys.
     ///
     /// Refuses: `UnknownConversation`, `ConversationBusy`.
-    async fn delete_conversation(&self, owner: &Owner, conversation_id: &ConversationId<'_>) -> Result<Deleted>;
+    async fn delete_conversation(
+        &self,
+        owner: &Owner,
+        conversation_id: &ConversationId<'_>,
+    ) -> Result<Deleted>;
 
     /// Worker threads of a conversation that may be forgotten: of runs that have ended and whose state is not the
     /// head. Oldest first, at most `limit`.

@@ -1,0 +1,645 @@
+//! The log in memory, without threads or waiting: what `causeway adapt` and the models of the tests use.
+//!
+//! Refuses durability: everything is gone with the value. In all else it is the reference for the other backends.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use causeway_contract::event::{EventType, Sequence};
+use causeway_contract::id::{ConversationId, Name, Reference, RunId};
+use causeway_contract::receipt::CommitReceipt;
+
+use crate::error::Refusal;
+use crate::model::{
+    ConsumeInterrupt, Cursor, Deleted, Epoch, Fenced, Final, Generation, Head, HeadMove, Interrupt,
+    InterruptCommit, InterruptStatus, InterruptSummary, Open, OpenRun, Opened, Orphan, Outcome, Owner, Page,
+    Revision, Run, RunFilter, RunPage, StaleThread, Status, Withdrawal, expired,
+};
+use crate::record::Record;
+use crate::rules::{self, Ending, RunState};
+use crate::store::Result;
+
+/// The log in memory. Its methods are the verbs of [`Store`](crate::Store), without the waiting.
+#[derive(Debug, Default)]
+pub struct Memory {
+    runs: BTreeMap<u64, Row>,
+    by_id: HashMap<RunId<'static>, u64>,
+    conversations: HashMap<Place, Conversation>,
+    keys: HashMap<(Owner, Arc<str>), Key>,
+    last_key: u64,
+    instance: u64,
+}
+
+type Place = (Owner, ConversationId<'static>);
+
+#[derive(Debug)]
+struct Row {
+    run: Run,
+    log: Vec<Record>,
+    head: Option<HeadMove>,
+    interrupt: Option<Interrupt>,
+    results: HashMap<Reference<'static>, Arc<[u8]>>,
+    instance: u64,
+    forgotten: bool,
+}
+
+#[derive(Debug)]
+struct Conversation {
+    epoch: Epoch,
+    active: Option<u64>,
+    pending: Option<u64>,
+    heads: BTreeMap<Name<'static>, Head>,
+}
+
+#[derive(Debug)]
+struct Key {
+    body_hash: [u8; 32],
+    run: u64,
+    created: i64,
+}
+
+impl Memory {
+    /// An empty log.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What a restart of the gateway does: runs that are open now count as orphans.
+    pub fn restart(&mut self) {
+        self.instance += 1;
+    }
+
+    /// See [`Store::open_run`](crate::Store::open_run).
+    ///
+    /// # Errors
+    /// As the trait's verb.
+    pub fn open_run(&mut self, open: OpenRun) -> Result<Opened> {
+        rules::check_open(&open)?;
+        if let Some(run) = self.replayed(&open)? {
+            return Ok(Opened::Replayed(Box::new(run)));
+        }
+        self.check_new(&open)?;
+        if let Some(pending) = self.pending_of(&open.owner, &open.conversation_id) {
+            if !expired(pending.summary.expires_at.as_ref(), open.started.timestamp.unix_millis()) {
+                return Err(Refusal::InterruptPending {
+                    run_id: pending.run_id.clone(),
+                    interrupt_id: pending.summary.interrupt_id.clone(),
+                }
+                .into());
+            }
+            let run_id = pending.run_id.clone();
+            self.void_interrupt(&run_id, Withdrawal::Expired)?;
+        }
+        Ok(Opened::New(self.insert(open, None)))
+    }
+
+    /// See [`Store::append`](crate::Store::append).
+    ///
+    /// # Errors
+    /// As the trait's verb.
+    pub fn append(&mut self, run_id: &RunId<'_>, generation: Generation, records: Vec<Record>) -> Result<()> {
+        rules::check_append(&records)?;
+        let row = self.row_mut(run_id)?;
+        rules::admit(row.state(), Some(generation), &records)?;
+        row.extend(records);
+        Ok(())
+    }
+
+    /// See [`Store::commit_final`](crate::Store::commit_final).
+    ///
+    /// # Errors
+    /// As the trait's verb.
+    pub fn commit_final(&mut self, run_id: &RunId<'_>, generation: Generation, end: Final) -> Result<()> {
+        let ending = rules::check_end(rules::COMMIT_FINAL, &end)?;
+        self.end(run_id, Some(generation), ending, end.tail, end.head)
+    }
+
+    /// See [`Store::commit_interrupt`](crate::Store::commit_interrupt).
+    ///
+    /// # Errors
+    /// As the trait's verb.
+    pub fn commit_interrupt(
+        &mut self,
+        run_id: &RunId<'_>,
+        generation: Generation,
+        interrupt: InterruptCommit,
+    ) -> Result<CommitReceipt> {
+        rules::check_interrupt(&interrupt)?;
+        let InterruptCommit { tail, head, interrupt_id, reason, request, snapshot, expires_at } = interrupt;
+        let ending = Ending { status: Status::Interrupted, error: None };
+        self.end(run_id, Some(generation), ending, tail, Some(head.clone()))?;
+        let key = self.key(run_id)?;
+        let row = self.row_mut(run_id)?;
+        let summary = InterruptSummary {
+            interrupt_id,
+            reason,
+            revision: head.revision(),
+            status: InterruptStatus::Pending,
+            expires_at,
+            decision: None,
+        };
+        row.interrupt = Some(Interrupt {
+            owner: row.run.owner.clone(),
+            run_id: row.run.run_id.clone(),
+            conversation_id: row.run.conversation_id.clone(),
+            agent_id: row.run.agent_id.clone(),
+            summary,
+            request,
+            snapshot,
+            head_ref: head.head_ref.clone(),
+            resumed_by: None,
+        });
+        let place = row.place();
+        if let Some(conversation) = self.conversations.get_mut(&place) {
+            conversation.pending = Some(key);
+        }
+        Ok(rules::receipt(&head))
+    }
+
+    /// See [`Store::consume_interrupt`](crate::Store::consume_interrupt).
+    ///
+    /// # Errors
+    /// As the trait's verb.
+    pub fn consume_interrupt(&mut self, answer: ConsumeInterrupt) -> Result<Opened> {
+        rules::check_open(&answer.open)?;
+        if let Some(run) = self.replayed(&answer.open)? {
+            return Ok(Opened::Replayed(Box::new(run)));
+        }
+        let row = self.row(&answer.interrupted)?;
+        rules::check_resumed(&answer, &row.run)?;
+        let interrupt = row.interrupt.as_ref().ok_or(Refusal::NoInterrupt)?;
+        rules::check_answer(&answer, interrupt)?;
+        self.check_new(&answer.open)?;
+
+        let place = row.place();
+        let resumed_by = answer.open.run_id.clone();
+        let row = self.row_mut(&answer.interrupted)?;
+        if let Some(interrupt) = &mut row.interrupt {
+            interrupt.summary.status = InterruptStatus::Consumed;
+            interrupt.summary.decision = Some(answer.decision);
+            interrupt.resumed_by = Some(resumed_by.clone());
+        }
+        row.run.resumed_by = Some(resumed_by);
+        if let Some(conversation) = self.conversations.get_mut(&place) {
+            conversation.pending = None;
+        }
+        Ok(Opened::New(self.insert(answer.open, Some(answer.interrupted))))
+    }
+
+    /// See [`Store::void_interrupt`](crate::Store::void_interrupt).
+    ///
+    /// # Errors
+    /// As the trait's verb.
+    pub fn void_interrupt(&mut self, run_id: &RunId<'_>, why: Withdrawal) -> Result<bool> {
+        let row = self.row_mut(run_id)?;
+        let Some(interrupt) = row.interrupt.as_mut().filter(|i| i.summary.status == InterruptStatus::Pending)
+        else {
+            return Ok(false);
+        };
+        interrupt.summary.status = why.into();
+        let place = row.place();
+        if let Some(conversation) = self.conversations.get_mut(&place) {
+            conversation.pending = None;
+        }
+        Ok(true)
+    }
+
+    /// See [`Store::fence`](crate::Store::fence).
+    ///
+    /// # Errors
+    /// As the trait's verb.
+    pub fn fence(&mut self, run_id: &RunId<'_>) -> Result<Fenced> {
+        let row = self.row_mut(run_id)?;
+        rules::admit(row.state(), None, &[])?;
+        row.run.generation = row.run.generation.next();
+        Ok(Fenced { generation: row.run.generation, last_sequence: row.run.last_sequence })
+    }
+
+    /// See [`Store::close_run`](crate::Store::close_run).
+    ///
+    /// # Errors
+    /// As the trait's verb.
+    pub fn close_run(&mut self, run_id: &RunId<'_>, tail: Vec<Record>) -> Result<()> {
+        let end = Final { tail, head: None };
+        let ending = rules::check_end(rules::CLOSE_RUN, &end)?;
+        self.end(run_id, None, ending, end.tail, None)?;
+        let row = self.row_mut(run_id)?;
+        row.run.generation = row.run.generation.next();
+        Ok(())
+    }
+
+    /// See [`Store::put_result`](crate::Store::put_result).
+    ///
+    /// # Errors
+    /// As the trait's verb.
+    pub fn put_result(&mut self, run_id: &RunId<'_>, reference: &Reference<'_>, bytes: &[u8]) -> Result<()> {
+        rules::check_result(bytes)?;
+        let row = self.row_mut(run_id)?;
+        match row.results.get(reference.as_str()) {
+            Some(kept) if **kept == *bytes => Ok(()),
+            Some(_) => Err(Refusal::ResultExists.into()),
+            None => {
+                row.results.insert(reference.clone().into_owned(), Arc::from(bytes));
+                Ok(())
+            }
+        }
+    }
+
+    /// See [`Store::outcome`](crate::Store::outcome).
+    pub fn outcome(&self, run_id: &RunId<'_>) -> Outcome {
+        let Ok(row) = self.row(run_id) else { return Outcome::Missing };
+        let status = row.run.status;
+        match row.log.last() {
+            Some(terminal) if status.is_terminal() => {
+                Outcome::Ended { status, terminal: terminal.clone(), head: row.head.clone() }
+            }
+            Some(_) | None => {
+                Outcome::Running { generation: row.run.generation, last_sequence: row.run.last_sequence }
+            }
+        }
+    }
+
+    /// See [`Store::load_head`](crate::Store::load_head).
+    pub fn load_head(
+        &self,
+        owner: &Owner,
+        conversation_id: &ConversationId<'_>,
+        agent_id: &Name<'_>,
+    ) -> Option<Head> {
+        self.conversation(owner, conversation_id)?.heads.get(agent_id.as_str()).cloned()
+    }
+
+    /// See [`Store::read_after`](crate::Store::read_after).
+    ///
+    /// # Errors
+    /// As the trait's verb.
+    pub fn read_after(&self, run_id: &RunId<'_>, after: Option<Sequence>, limit: usize) -> Result<Page> {
+        let row = self.row(run_id)?;
+        let from = row.log.partition_point(|record| after.is_some_and(|after| record.sequence <= after));
+        let (mut records, mut bytes) = (Vec::new(), 0);
+        for record in row.log.iter().skip(from).take(limit) {
+            if !rules::page_takes(&records, &mut bytes, record) {
+                break;
+            }
+            records.push(record.clone());
+        }
+        Ok(Page { records, status: row.run.status, last_sequence: row.run.last_sequence })
+    }
+
+    /// See [`Store::run`](crate::Store::run).
+    ///
+    /// # Errors
+    /// As the trait's verb.
+    pub fn run(&self, owner: &Owner, run_id: &RunId<'_>) -> Result<Run> {
+        Ok(rules::check_owner(self.row(run_id)?.view(), owner)?)
+    }
+
+    /// See [`Store::runs`](crate::Store::runs).
+    pub fn runs(&self, owner: &Owner, filter: &RunFilter, limit: usize, cursor: Option<Cursor>) -> RunPage {
+        let below = cursor.map_or(u64::MAX, |cursor| cursor.0);
+        let mut found = self.runs.range(..below).rev().filter(|(_, row)| row.fits(owner, filter));
+        let rows: Vec<_> = found.by_ref().take(limit).collect();
+        let next = match (rows.last(), found.next()) {
+            (Some((key, _)), Some(_)) => Some(Cursor(**key)),
+            (Some(_) | None, None) | (None, Some(_)) => None,
+        };
+        RunPage { runs: rows.into_iter().map(|(_, row)| row.view()).collect(), next }
+    }
+
+    /// See [`Store::active_run`](crate::Store::active_run).
+    pub fn active_run(&self, owner: &Owner, conversation_id: &ConversationId<'_>) -> Option<RunId<'static>> {
+        let key = self.conversation(owner, conversation_id)?.active?;
+        Some(self.runs.get(&key)?.run.run_id.clone())
+    }
+
+    /// See [`Store::pending_interrupt`](crate::Store::pending_interrupt).
+    pub fn pending_interrupt(
+        &self,
+        owner: &Owner,
+        conversation_id: &ConversationId<'_>,
+    ) -> Option<Interrupt> {
+        self.pending_of(owner, conversation_id).cloned()
+    }
+
+    /// See [`Store::pending_interrupts`](crate::Store::pending_interrupts).
+    pub fn pending_interrupts(&self, owner: &Owner, limit: usize) -> Vec<Interrupt> {
+        let interrupts = self.runs.values().rev().filter_map(|row| row.interrupt.as_ref());
+        let pending =
+            interrupts.filter(|i| i.owner == *owner && i.summary.status == InterruptStatus::Pending);
+        pending.take(limit).cloned().collect()
+    }
+
+    /// See [`Store::interrupt`](crate::Store::interrupt).
+    ///
+    /// # Errors
+    /// As the trait's verb.
+    pub fn interrupt(&self, owner: &Owner, run_id: &RunId<'_>) -> Result<Interrupt> {
+        let row = self.row(run_id)?;
+        if row.run.owner != *owner {
+            return Err(Refusal::UnknownRun.into());
+        }
+        Ok(row.interrupt.clone().ok_or(Refusal::NoInterrupt)?)
+    }
+
+    /// See [`Store::result`](crate::Store::result).
+    ///
+    /// # Errors
+    /// As the trait's verb.
+    pub fn result(&self, owner: &Owner, run_id: &RunId<'_>, reference: &Reference<'_>) -> Result<Arc<[u8]>> {
+        let row = self.row(run_id)?;
+        if row.run.owner != *owner {
+            return Err(Refusal::UnknownRun.into());
+        }
+        Ok(row.results.get(reference.as_str()).cloned().ok_or(Refusal::UnknownResult)?)
+    }
+
+    /// See [`Store::clear_conversation`](crate::Store::clear_conversation).
+    ///
+    /// # Errors
+    /// As the trait's verb.
+    pub fn clear_conversation(
+        &mut self,
+        owner: &Owner,
+        conversation_id: &ConversationId<'_>,
+    ) -> Result<Epoch> {
+        let pending = self.idle(owner, conversation_id)?.pending;
+        let pending = pending.and_then(|key| self.runs.get(&key)).map(|row| row.run.run_id.clone());
+        if let Some(run_id) = pending {
+            self.void_interrupt(&run_id, Withdrawal::Voided)?;
+        }
+        let conversation =
+            self.conversations.get_mut(&place(owner, conversation_id)).ok_or(Refusal::UnknownConversation)?;
+        conversation.epoch = conversation.epoch.next();
+        conversation.heads.clear();
+        Ok(conversation.epoch)
+    }
+
+    /// See [`Store::delete_conversation`](crate::Store::delete_conversation).
+    ///
+    /// # Errors
+    /// As the trait's verb.
+    pub fn delete_conversation(
+        &mut self,
+        owner: &Owner,
+        conversation_id: &ConversationId<'_>,
+    ) -> Result<Deleted> {
+        self.idle(owner, conversation_id)?;
+        let place = place(owner, conversation_id);
+        let mut deleted = Deleted::default();
+        self.runs.retain(|_, row| {
+            if row.place() != place {
+                return true;
+            }
+            deleted.runs += 1;
+            deleted.threads.extend(row.thread_left());
+            false
+        });
+        self.by_id.retain(|_, key| self.runs.contains_key(key));
+        self.keys.retain(|_, key| self.runs.contains_key(&key.run));
+        self.conversations.remove(&place);
+        Ok(deleted)
+    }
+
+    /// See [`Store::stale_threads`](crate::Store::stale_threads).
+    pub fn stale_threads(
+        &self,
+        owner: &Owner,
+        conversation_id: &ConversationId<'_>,
+        limit: usize,
+    ) -> Vec<StaleThread> {
+        let Some(conversation) = self.conversation(owner, conversation_id) else { return Vec::new() };
+        let place = place(owner, conversation_id);
+        let current = |row: &Row| conversation.heads.values().any(|head| head.run_id == row.run.run_id);
+        let rows = self.runs.values().filter(|row| row.run.status.is_terminal() && row.place() == place);
+        rows.filter(|row| !current(row)).filter_map(Row::thread_left).take(limit).collect()
+    }
+
+    /// See [`Store::threads_forgotten`](crate::Store::threads_forgotten).
+    pub fn threads_forgotten(&mut self, runs: &[RunId<'static>]) {
+        for run_id in runs {
+            if let Ok(row) = self.row_mut(run_id) {
+                row.forgotten = true;
+            }
+        }
+    }
+
+    /// See [`Store::list_orphans`](crate::Store::list_orphans).
+    pub fn list_orphans(&self) -> Vec<Orphan> {
+        let rows =
+            self.runs.values().filter(|row| !row.run.status.is_terminal() && row.instance != self.instance);
+        rows.map(|Row { run, .. }| Orphan {
+            owner: run.owner.clone(),
+            run_id: run.run_id.clone(),
+            conversation_id: run.conversation_id.clone(),
+            epoch: run.epoch,
+            agent_id: run.agent_id.clone(),
+            harness_id: run.harness_id.clone(),
+            thread: run.thread,
+            last_sequence: run.last_sequence,
+            worker_thread: run.worker_thread.clone(),
+        })
+        .collect()
+    }
+
+    fn replayed(&self, open: &OpenRun) -> Result<Option<Run>> {
+        let Some(given) = &open.idempotency else { return Ok(None) };
+        let Some(key) = self.keys.get(&(open.owner.clone(), given.key.clone())) else { return Ok(None) };
+        if open.started.timestamp.unix_millis() - key.created >= rules::KEY_MILLIS {
+            return Ok(None);
+        }
+        let Some(row) = self.runs.get(&key.run) else { return Ok(None) };
+        if key.body_hash == given.body_hash {
+            Ok(Some(row.view()))
+        } else {
+            Err(Refusal::KeyReused { run_id: row.run.run_id.clone() }.into())
+        }
+    }
+
+    fn check_new(&self, open: &OpenRun) -> Result<()> {
+        if self.by_id.contains_key(open.run_id.as_str()) {
+            return Err(Refusal::RunExists { run_id: open.run_id.clone() }.into());
+        }
+        match self.active_run(&open.owner, &open.conversation_id) {
+            Some(run_id) => Err(Refusal::ConversationBusy { run_id }.into()),
+            None => Ok(()),
+        }
+    }
+
+    fn insert(&mut self, open: OpenRun, resumed_from: Option<RunId<'static>>) -> Open {
+        self.last_key += 1;
+        let key = self.last_key;
+        let place = (open.owner.clone(), open.conversation_id.clone());
+        let conversation = self.conversations.entry(place).or_insert_with(|| Conversation {
+            epoch: Epoch::new(1),
+            active: None,
+            pending: None,
+            heads: BTreeMap::new(),
+        });
+        conversation.active = Some(key);
+        let (epoch, generation) = (conversation.epoch, Generation::new(1));
+        let base = conversation.heads.get(&open.agent_id).cloned();
+        if let Some(given) = open.idempotency {
+            let created = open.started.timestamp.unix_millis();
+            self.keys.insert(
+                (open.owner.clone(), given.key),
+                Key { body_hash: given.body_hash, run: key, created },
+            );
+        }
+        self.by_id.insert(open.run_id.clone(), key);
+        let run = Run {
+            owner: open.owner,
+            run_id: open.run_id,
+            conversation_id: open.conversation_id,
+            epoch,
+            agent_id: open.agent_id,
+            harness_id: open.harness_id,
+            thread: open.thread,
+            status: Status::Running,
+            generation,
+            created_at: open.started.timestamp.clone(),
+            ended_at: None,
+            last_sequence: open.started.sequence,
+            request: open.request,
+            error: None,
+            interrupt: None,
+            resumed_from,
+            resumed_by: None,
+            seed: open.seed,
+            usage: None,
+            worker_thread: open.worker_thread,
+        };
+        self.runs.insert(
+            key,
+            Row {
+                run,
+                log: vec![open.started],
+                head: None,
+                interrupt: None,
+                results: HashMap::new(),
+                instance: self.instance,
+                forgotten: false,
+            },
+        );
+        Open { generation, epoch, base }
+    }
+
+    fn end(
+        &mut self,
+        run_id: &RunId<'_>,
+        writer: Option<Generation>,
+        ending: Ending,
+        tail: Vec<Record>,
+        head: Option<HeadMove>,
+    ) -> Result<()> {
+        let row = self.row(run_id)?;
+        rules::admit(row.state(), writer, &tail)?;
+        rules::check_head(row.run.thread, ending.status, head.as_ref())?;
+        let (place, agent_id, run_id) = (row.place(), row.run.agent_id.clone(), row.run.run_id.clone());
+        if let Some(conversation) = self.conversations.get_mut(&place) {
+            if let Some(head) = &head {
+                let found = conversation.heads.get(&agent_id).map_or(Revision::new(0), |head| head.revision);
+                rules::compare_head(found, head)?;
+                let next = Head {
+                    revision: head.revision(),
+                    head_ref: head.head_ref.clone(),
+                    run_id: run_id.clone(),
+                };
+                conversation.heads.insert(agent_id, next);
+            }
+            conversation.active = None;
+        }
+        let row = self.row_mut(&run_id)?;
+        row.run.status = ending.status;
+        row.run.error = ending.error;
+        row.run.ended_at = tail.last().map(|terminal| terminal.timestamp.clone());
+        row.head = head;
+        row.extend(tail);
+        Ok(())
+    }
+
+    fn idle(&self, owner: &Owner, conversation_id: &ConversationId<'_>) -> Result<&Conversation> {
+        let conversation = self.conversation(owner, conversation_id).ok_or(Refusal::UnknownConversation)?;
+        match conversation.active.and_then(|key| self.runs.get(&key)) {
+            Some(row) => Err(Refusal::ConversationBusy { run_id: row.run.run_id.clone() }.into()),
+            None => Ok(conversation),
+        }
+    }
+
+    fn conversation(&self, owner: &Owner, conversation_id: &ConversationId<'_>) -> Option<&Conversation> {
+        self.conversations.get(&place(owner, conversation_id))
+    }
+
+    fn pending_of(&self, owner: &Owner, conversation_id: &ConversationId<'_>) -> Option<&Interrupt> {
+        let key = self.conversation(owner, conversation_id)?.pending?;
+        self.runs.get(&key)?.interrupt.as_ref()
+    }
+
+    fn key(&self, run_id: &RunId<'_>) -> Result<u64> {
+        Ok(self.by_id.get(run_id.as_str()).copied().ok_or(Refusal::UnknownRun)?)
+    }
+
+    fn row(&self, run_id: &RunId<'_>) -> Result<&Row> {
+        let key = self.key(run_id)?;
+        Ok(self.runs.get(&key).ok_or(Refusal::UnknownRun)?)
+    }
+
+    fn row_mut(&mut self, run_id: &RunId<'_>) -> Result<&mut Row> {
+        let key = self.key(run_id)?;
+        Ok(self.runs.get_mut(&key).ok_or(Refusal::UnknownRun)?)
+    }
+}
+
+impl Row {
+    fn state(&self) -> RunState {
+        RunState {
+            generation: self.run.generation,
+            status: self.run.status,
+            thread: self.run.thread,
+            last: self.run.last_sequence,
+        }
+    }
+
+    fn extend(&mut self, records: Vec<Record>) {
+        for record in &records {
+            self.run.last_sequence = record.sequence;
+            if record.event_type == EventType::UsageUpdated {
+                self.run.usage = Some(record.data.clone());
+            }
+        }
+        self.log.extend(records);
+    }
+
+    fn view(&self) -> Run {
+        let mut run = self.run.clone();
+        run.interrupt = self.interrupt.as_ref().map(|interrupt| interrupt.summary.clone());
+        run
+    }
+
+    fn place(&self) -> Place {
+        (self.run.owner.clone(), self.run.conversation_id.clone())
+    }
+
+    fn thread_left(&self) -> Option<StaleThread> {
+        let worker_thread = self.run.worker_thread.clone().filter(|_| !self.forgotten)?;
+        Some(StaleThread {
+            run_id: self.run.run_id.clone(),
+            agent_id: self.run.agent_id.clone(),
+            worker_thread,
+        })
+    }
+
+    fn fits(&self, owner: &Owner, filter: &RunFilter) -> bool {
+        let run = &self.run;
+        let created = run.created_at.unix_millis();
+        run.owner == *owner
+            && filter.status.is_none_or(|status| status == run.status)
+            && filter.agent_id.as_ref().is_none_or(|agent_id| *agent_id == run.agent_id)
+            && filter.conversation_id.as_ref().is_none_or(|id| *id == run.conversation_id)
+            && filter.since.is_none_or(|since| created >= since)
+            && filter.until.is_none_or(|until| created < until)
+    }
+}
+
+fn place(owner: &Owner, conversation_id: &ConversationId<'_>) -> Place {
+    (owner.clone(), conversation_id.clone().into_owned())
+}
