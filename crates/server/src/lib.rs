@@ -1,1 +1,9 @@
-//! Placeholder while the workspace is laid out.
+//! The HTTP gateway: routes, established and new, over the engine; one SSE frame writer for all streams.
+//!
+//! Refuses: deciding anything about a run (that is `causeway-engine`), and showing anything that is not committed.
+
+pub mod body;
+pub mod config;
+pub mod guard;
+pub mod listen;
+pub mod problem;

@@ -1,0 +1,267 @@
+//! Configuration: `causeway.toml`, then the environment, then flags; what is left out has a default.
+//!
+//! Refuses unknown keys (with the nearest known one), secrets in plain text, and settings this build cannot honour:
+//! a setting that is accepted is obeyed.
+
+mod read;
+pub mod schema;
+mod show;
+pub mod tree;
+pub mod units;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use causeway_contract::Limits;
+
+use tree::{Node, Origin, Tree, Value};
+
+/// Everything a gateway is told.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Config {
+    /// `[server]`
+    pub server: Server,
+    /// `[store]`
+    pub store: Store,
+    /// `[auth]`
+    pub auth: Auth,
+    /// `[agents.NAME]`
+    pub agents: BTreeMap<String, Agent>,
+}
+
+/// `[server]`: where and how to listen.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Server {
+    /// The address; loopback only while `auth.mode` is `none`. Port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Names besides the loopback ones that a `Host` header may give.
+    pub hosts: Vec<String>,
+    /// Origins besides the gateway's own that may call from a browser.
+    pub origins: Vec<String>,
+    /// The largest request body.
+    pub max_body: u64,
+    /// How long a client may take to send its request head.
+    pub header_timeout: Duration,
+    /// How long a client may take to send its request body.
+    pub body_timeout: Duration,
+    /// The pause after which a quiet stream gets a comment.
+    pub keep_alive: Duration,
+    /// How long running turns get to end when the gateway is asked to stop.
+    pub shutdown_grace: Duration,
+    /// Connections at once; more wait in the system's queue.
+    pub max_connections: usize,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8787)),
+            hosts: Vec::new(),
+            origins: Vec::new(),
+            max_body: 2 << 20,
+            header_timeout: Duration::from_secs(15),
+            body_timeout: Duration::from_secs(30),
+            keep_alive: Duration::from_secs(15),
+            shutdown_grace: Duration::from_secs(10),
+            max_connections: 4096,
+        }
+    }
+}
+
+/// `[store]`: where runs are kept.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Store {
+    /// What keeps them.
+    pub kind: StoreKind,
+    /// The data directory; worker state lives in it with either kind.
+    pub path: PathBuf,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self { kind: StoreKind::Sqlite, path: PathBuf::from("data") }
+    }
+}
+
+/// What keeps the runs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum StoreKind {
+    /// One SQLite file in the data directory.
+    Sqlite,
+    /// Nothing outlives the process.
+    Memory,
+}
+
+/// `[auth]`: who may call.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Auth {
+    /// Anybody who reaches the loopback address.
+    #[default]
+    None,
+}
+
+/// `[agents.NAME]`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Agent {
+    /// The display name that clients see in interrupts; the agent's key when absent.
+    pub name: Option<String>,
+    /// The harness whose native stream the driver delivers.
+    pub harness: String,
+    /// Whether the conversation's state outlives a run.
+    pub durable: bool,
+    /// The longest a run may be active.
+    pub deadline: Duration,
+    /// The longest a harness may be silent.
+    pub idle_timeout: Duration,
+    /// Whether a run ends when the client that started it goes away.
+    pub cancel_on_disconnect: bool,
+    /// Whether tool arguments are streamed as they are written.
+    pub stream_arguments: bool,
+    /// Whether a start may carry `files`.
+    pub allow_files: bool,
+    /// Bounds of one run.
+    pub limits: Limits,
+    /// Where the native stream comes from.
+    pub driver: Driver,
+}
+
+/// `[agents.NAME.driver.…]`: exactly one.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Driver {
+    /// A worker process that speaks worker protocol 1.
+    Process(Process),
+    /// A recorded native stream, played again.
+    Recording(Recording),
+}
+
+/// `[agents.NAME.driver.process]`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Process {
+    /// Program and arguments, with placeholders.
+    pub command: Vec<String>,
+    /// Whether a worker serves one run (else one conversation).
+    pub per_run: bool,
+    /// How long an idle worker is kept.
+    pub idle_exit: Duration,
+    /// How long a worker may take to say hello.
+    pub start_timeout: Duration,
+    /// How long a cancelled turn gets before its worker is killed.
+    pub cancel_grace: Duration,
+    /// Workers of this agent at once.
+    pub max_workers: usize,
+    /// What the environment holds besides `PATH`, `HOME` and `LANG`.
+    pub env: BTreeMap<String, EnvValue>,
+}
+
+/// A value of a worker's environment.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum EnvValue {
+    /// As it stands.
+    Plain(String),
+    /// The text of a file, without the line break at its end.
+    File(PathBuf),
+    /// The value of a variable of the gateway's own environment.
+    Env(String),
+}
+
+/// `[agents.NAME.driver.recording]`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Recording {
+    /// The file of native lines.
+    pub file: PathBuf,
+    /// The pause between two lines.
+    pub pace: Pace,
+}
+
+/// How fast a recording is played.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Pace {
+    /// As fast as it is read.
+    Fast,
+    /// At the pace of a person reading: see the engine's recording driver.
+    Recorded,
+    /// One line every so often.
+    Every(Duration),
+}
+
+/// Something wrong with a setting.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Finding {
+    /// The dotted path of the key; empty for the file as a whole.
+    pub path: String,
+    /// Where it was written.
+    pub origin: Option<Origin>,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+impl Finding {
+    fn new(path: &str, origin: Option<&Origin>, message: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), origin: origin.cloned(), message: message.into() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(origin) = &self.origin {
+            write!(f, "{origin}: ")?;
+        }
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// Flags that outrank file and environment.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Overrides {
+    /// `--listen`
+    pub listen: Option<String>,
+    /// `--data`
+    pub data: Option<String>,
+}
+
+impl Config {
+    /// Reads the text of a file (empty for none), lays the environment and the flags over it and checks the whole.
+    ///
+    /// # Errors
+    /// Every [`Finding`], in the order of the keys.
+    pub fn load(
+        text: &str,
+        environment: impl IntoIterator<Item = (String, String)>,
+        flags: &Overrides,
+    ) -> Result<Self, Vec<Finding>> {
+        let mut tree = tree::parse(text).map_err(|error| {
+            vec![Finding::new("", Some(&Origin::Line(error.line)), format!("not TOML: {}", error.message))]
+        })?;
+        tree::overlay_env(&mut tree, environment, schema::spelling);
+        overlay_flags(&mut tree, flags);
+        let mut findings = Vec::new();
+        schema::check(&tree, &mut findings);
+        let config = read::config(&tree, &mut findings);
+        if findings.is_empty() { Ok(config) } else { Err(findings) }
+    }
+
+    /// The effective settings as TOML that [`Config::load`] reads back; secrets stay references.
+    pub fn show(&self) -> String {
+        show::show(self)
+    }
+}
+
+fn overlay_flags(tree: &mut Tree, flags: &Overrides) {
+    for (flag, value, path) in
+        [("--listen", &flags.listen, ["server", "listen"]), ("--data", &flags.data, ["store", "path"])]
+    {
+        if let Some(value) = value {
+            let node = Node { value: Value::Text(value.clone()), origin: Origin::Flag(flag) };
+            tree::insert(tree, &path.map(str::to_owned), node);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

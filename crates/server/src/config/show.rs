@@ -1,0 +1,140 @@
+//! The effective settings as TOML (`causeway config show`); what stands for a secret stays a reference.
+
+use std::fmt::Write as _;
+
+use causeway_contract::Limits;
+
+use super::units::{show_duration, show_size};
+use super::{Agent, Auth, Config, Driver, EnvValue, Pace, Process, StoreKind, read};
+
+pub(super) fn show(config: &Config) -> String {
+    let mut out = String::new();
+    let server = &config.server;
+    let auth = match config.auth {
+        Auth::None => "none",
+    };
+    let kind = match config.store.kind {
+        StoreKind::Sqlite => "sqlite",
+        StoreKind::Memory => "memory",
+    };
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        out,
+        "[server]\nlisten = {}\nhosts = {}\norigins = {}\nmax_body = {}\nheader_timeout = {}\nbody_timeout = {}\n\
+         keep_alive = {}\nshutdown_grace = {}\nmax_connections = {}\n\n[store]\nkind = {}\npath = {}\n\n\
+         [auth]\nmode = {}",
+        quoted(&server.listen.to_string()),
+        list(&server.hosts),
+        list(&server.origins),
+        quoted(&show_size(server.max_body)),
+        quoted(&show_duration(server.header_timeout)),
+        quoted(&show_duration(server.body_timeout)),
+        quoted(&show_duration(server.keep_alive)),
+        quoted(&show_duration(server.shutdown_grace)),
+        server.max_connections,
+        quoted(kind),
+        quoted(&config.store.path.display().to_string()),
+        quoted(auth),
+    );
+    for (name, agent) in &config.agents {
+        show_agent(&mut out, &format!("agents.{}", key(name)), agent);
+    }
+    out
+}
+
+fn show_agent(out: &mut String, path: &str, agent: &Agent) {
+    let _ = writeln!(out, "\n[{path}]");
+    if let Some(name) = &agent.name {
+        let _ = writeln!(out, "name = {}", quoted(name));
+    }
+    let _ = writeln!(
+        out,
+        "harness = {}\nthread = {}\ndeadline = {}\nidle_timeout = {}\non_disconnect = {}\nstream_arguments = {}\n\
+         allow_files = {}",
+        quoted(&agent.harness),
+        quoted(if agent.durable { "durable" } else { "ephemeral" }),
+        quoted(&show_duration(agent.deadline)),
+        quoted(&show_duration(agent.idle_timeout)),
+        quoted(if agent.cancel_on_disconnect { "cancel" } else { "continue" }),
+        agent.stream_arguments,
+        agent.allow_files,
+    );
+    show_limits(out, path, &agent.limits);
+    match &agent.driver {
+        Driver::Process(process) => show_process(out, path, process),
+        Driver::Recording(recording) => {
+            let pace = match recording.pace {
+                Pace::Fast => "fast".to_owned(),
+                Pace::Recorded => "recorded".to_owned(),
+                Pace::Every(pause) => show_duration(pause),
+            };
+            let file = quoted(&recording.file.display().to_string());
+            let _ = writeln!(out, "\n[{path}.driver.recording]\nfile = {file}\npace = {}", quoted(&pace));
+        }
+    }
+}
+
+fn show_limits(out: &mut String, path: &str, limits: &Limits) {
+    if *limits == Limits::DEFAULT {
+        return;
+    }
+    let mut limits = limits.clone();
+    let _ = writeln!(out, "\n[{path}.limits]");
+    for (name, value) in read::bytes_of(&mut limits) {
+        let _ = writeln!(out, "{name} = {}", quoted(&show_size(*value as u64)));
+    }
+    for (name, value) in read::counts_of(&mut limits) {
+        let _ = writeln!(out, "{name} = {value}");
+    }
+    let run = quoted(&show_size(limits.run_bytes));
+    let _ = writeln!(out, "run_events = {}\nrun_bytes = {run}", limits.run_events);
+}
+
+fn show_process(out: &mut String, path: &str, process: &Process) {
+    let _ = writeln!(
+        out,
+        "\n[{path}.driver.process]\ncommand = {}\nscope = {}\nidle_exit = {}\nstart_timeout = {}\n\
+         cancel_grace = {}\nmax_workers = {}",
+        list(&process.command),
+        quoted(if process.per_run { "run" } else { "conversation" }),
+        quoted(&show_duration(process.idle_exit)),
+        quoted(&show_duration(process.start_timeout)),
+        quoted(&show_duration(process.cancel_grace)),
+        process.max_workers,
+    );
+    for (name, value) in &process.env {
+        let value = match value {
+            EnvValue::Plain(text) => quoted(text),
+            EnvValue::File(file) => format!("{{ file = {} }}", quoted(&file.display().to_string())),
+            EnvValue::Env(variable) => format!("{{ env = {} }}", quoted(variable)),
+        };
+        let _ = writeln!(out, "env.{} = {value}", key(name));
+    }
+}
+
+fn list(items: &[String]) -> String {
+    let items: Vec<String> = items.iter().map(|item| quoted(item)).collect();
+    format!("[{}]", items.join(", "))
+}
+
+fn key(name: &str) -> String {
+    let bare = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    if bare { name.to_owned() } else { quoted(name) }
+}
+
+/// A TOML basic string.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            c if c.is_control() => {
+                let _ = write!(out, "\\u{:04X}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}

@@ -1,0 +1,134 @@
+//! What a caller is told when a request is refused: one type, rendered in the shape of the route it happened on.
+//!
+//! Refuses free text from below: every sentence here or passed in is ours, and none holds content of a run.
+
+use axum::body::Body;
+use axum::http::{HeaderValue, Response, StatusCode, header};
+use axum::response::IntoResponse;
+use serde_json::{Value, json};
+
+/// A refused request.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Problem {
+    /// The HTTP status.
+    pub status: StatusCode,
+    /// A stable word for machines.
+    pub code: &'static str,
+    /// A sentence for people: what and why.
+    pub message: String,
+    /// What the caller may do about it, as a word; the established refusals carry it.
+    pub action: &'static str,
+    /// The field of the body that is at fault.
+    pub field: Option<&'static str>,
+}
+
+impl Problem {
+    /// A problem that concerns no single field.
+    pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into(), action: "fix_request", field: None }
+    }
+
+    /// The same with what to do about it.
+    pub fn action(mut self, action: &'static str) -> Self {
+        self.action = action;
+        self
+    }
+
+    /// A body field that does not fit (422).
+    pub fn field(field: &'static str, message: impl Into<String>) -> Self {
+        let problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_request", message);
+        Self { field: Some(field), ..problem }
+    }
+
+    /// A query parameter or header that does not fit (400).
+    pub fn parameter(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid_parameter", message)
+    }
+
+    /// The one answer to an id that is unknown or someone else's.
+    pub fn no_run() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "run_not_found", "there is no run with this id")
+    }
+
+    /// Something failed here; the log has the cause under the request id.
+    pub fn internal() -> Self {
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "the gateway failed; its log names the cause",
+        )
+        .action("retry")
+    }
+
+    /// The body in the shape of the new routes.
+    pub fn modern(&self, request_id: &str) -> Value {
+        let message = match self.field {
+            Some(field) => format!("{field}: {}", self.message),
+            None => self.message.clone(),
+        };
+        json!({"error": {"code": self.code, "message": message, "request_id": request_id}})
+    }
+
+    /// The body in the shape of the established routes: a list for a bad body, an object for a refusal, else a string.
+    pub fn established(&self) -> Value {
+        match self.status {
+            StatusCode::UNPROCESSABLE_ENTITY => {
+                let mut loc = vec!["body"];
+                loc.extend(self.field);
+                json!({"detail": [{"type": self.code, "loc": loc, "msg": self.message}]})
+            }
+            StatusCode::CONFLICT | StatusCode::FORBIDDEN => json!({"detail": {
+                "success": false,
+                "error": self.message,
+                "code": self.code,
+                "reason": self.code,
+                "action": self.action,
+            }}),
+            _ => json!({"detail": self.message}),
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    /// An empty response that carries the problem; the outermost layer writes the body, it knows route and request id.
+    fn into_response(self) -> Response<Body> {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = self.status;
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// A compact JSON response, non-ASCII raw.
+pub fn json_response(status: StatusCode, body: impl Into<Body>) -> Response<Body> {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_has_the_shape_of_its_route() {
+        let busy = Problem::new(StatusCode::CONFLICT, "conversation_busy", "a run is active").action("wait");
+        assert_eq!(
+            busy.established().to_string(),
+            r#"{"detail":{"success":false,"error":"a run is active","code":"conversation_busy","reason":"conversation_busy","action":"wait"}}"#
+        );
+        assert_eq!(
+            busy.modern("r1").to_string(),
+            r#"{"error":{"code":"conversation_busy","message":"a run is active","request_id":"r1"}}"#
+        );
+        assert_eq!(
+            Problem::field("protocol", "use custom or agui").established().to_string(),
+            r#"{"detail":[{"type":"invalid_request","loc":["body","protocol"],"msg":"use custom or agui"}]}"#
+        );
+        assert_eq!(
+            Problem::no_run().established().to_string(),
+            r#"{"detail":"there is no run with this id"}"#
+        );
+    }
+}

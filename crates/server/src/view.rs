@@ -1,0 +1,169 @@
+//! Runs and events as JSON of the new routes: compact, keys in the documented order, stored payloads as they stand.
+//!
+//! Refuses to build JSON trees: payloads were written by our own encoders and are copied through.
+
+use causeway_contract::Limits;
+use causeway_contract::id::{ConversationId, RunId};
+use causeway_store::Record;
+use causeway_store::model::{InterruptSummary, Run};
+use causeway_store::record::Payload;
+use serde_json::Value;
+
+/// One JSON object being written.
+pub struct Object {
+    out: String,
+}
+
+impl Default for Object {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Object {
+    /// An empty object.
+    pub fn new() -> Self {
+        Self { out: String::from("{") }
+    }
+
+    /// Adds a member whose value is JSON text already.
+    pub fn raw(mut self, key: &str, json: &str) -> Self {
+        if self.out.len() > 1 {
+            self.out.push(',');
+        }
+        push_string(&mut self.out, key);
+        self.out.push(':');
+        self.out.push_str(json);
+        self
+    }
+
+    /// Adds a string.
+    pub fn text(self, key: &str, text: &str) -> Self {
+        let mut json = String::new();
+        push_string(&mut json, text);
+        self.raw(key, &json)
+    }
+
+    /// Adds a string or null.
+    pub fn text_or_null(self, key: &str, text: Option<&str>) -> Self {
+        match text {
+            Some(text) => self.text(key, text),
+            None => self.raw(key, "null"),
+        }
+    }
+
+    /// Adds a number.
+    pub fn number(self, key: &str, number: u64) -> Self {
+        self.raw(key, &number.to_string())
+    }
+
+    /// Adds a boolean.
+    pub fn flag(self, key: &str, flag: bool) -> Self {
+        self.raw(key, if flag { "true" } else { "false" })
+    }
+
+    /// Adds a member only if there is a value.
+    pub fn optional<T>(self, value: Option<T>, add: impl FnOnce(Self, T) -> Self) -> Self {
+        match value {
+            Some(value) => add(self, value),
+            None => self,
+        }
+    }
+
+    /// The text of the object.
+    pub fn finish(mut self) -> String {
+        self.out.push('}');
+        self.out
+    }
+}
+
+/// A JSON array of JSON texts.
+pub fn array(items: impl IntoIterator<Item = String>) -> String {
+    let mut out = String::from("[");
+    for (index, item) in items.into_iter().enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        out.push_str(&item);
+    }
+    out.push(']');
+    out
+}
+
+/// A run (design §4).
+pub fn run(run: &Run) -> String {
+    Object::new()
+        .text("run_id", run.run_id.as_str())
+        .text("conversation_id", run.conversation_id.as_str())
+        .text("agent_id", run.agent_id.as_str())
+        .text("harness_id", run.harness_id.as_str())
+        .text("status", run.status.as_str())
+        .text("created_at", &run.created_at.to_string())
+        .text_or_null("ended_at", run.ended_at.as_ref().map(ToString::to_string).as_deref())
+        .number("last_sequence", run.last_sequence.value())
+        .raw("request", run.request.as_str())
+        .optional(run.error.as_ref(), |object, error| object.raw("error", error.as_str()))
+        .optional(run.interrupt.as_ref(), |object, summary| object.raw("interrupt", &interrupt(summary)))
+        .optional(run.resumed_from.as_ref(), |object, id| object.text("resumed_from", id.as_str()))
+        .optional(run.resumed_by.as_ref(), |object, id| object.text("resumed_by", id.as_str()))
+        .optional(run.seed.as_ref(), |object, seed| object.raw("seed", seed.as_str()))
+        .optional(run.usage.as_ref(), |object, usage| object.raw("usage", usage.as_str()))
+        .finish()
+}
+
+fn interrupt(summary: &InterruptSummary) -> String {
+    Object::new()
+        .text("interrupt_id", summary.interrupt_id.as_str())
+        .text("interrupt_type", summary.interrupt_type())
+        .number("revision", summary.revision.value())
+        .text("status", summary.status.as_str())
+        .text_or_null("expires_at", summary.expires_at.as_ref().map(ToString::to_string).as_deref())
+        .optional(summary.decision.as_ref(), |object, decision| object.raw("decision", decision.as_str()))
+        .finish()
+}
+
+/// An event with its envelope, as the canonical encoder would write it.
+///
+/// # Errors
+/// When the record does not read back as an event: the log is damaged.
+pub fn event(
+    record: &Record,
+    run_id: &RunId<'_>,
+    conversation_id: &ConversationId<'_>,
+    limits: &Limits,
+) -> Result<Vec<u8>, causeway_contract::DecodeError> {
+    let mut out = Vec::with_capacity(record.stored_len() + 256);
+    record.decode(run_id, conversation_id, limits)?.write_json(&mut out);
+    Ok(out)
+}
+
+/// What a payload says at `key`, if it is a string there.
+pub fn text_in(payload: &Payload, key: &str) -> Option<String> {
+    match serde_json::from_str::<Value>(payload.as_str()).ok()?.get(key)? {
+        Value::String(text) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+fn push_string(out: &mut String, text: &str) {
+    // A string always serialises.
+    out.push_str(&serde_json::to_string(text).unwrap_or_else(|_| "\"\"".to_owned()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_is_compact_and_keeps_its_order() {
+        let text = Object::new()
+            .text("b", "ö\"\n")
+            .number("a", 3)
+            .text_or_null("n", None)
+            .flag("f", true)
+            .optional(None::<u8>, |object, _| object.flag("never", true))
+            .raw("r", &array(["1".to_owned(), "{}".to_owned()]))
+            .finish();
+        assert_eq!(text, "{\"b\":\"ö\\\"\\n\",\"a\":3,\"n\":null,\"f\":true,\"r\":[1,{}]}");
+    }
+}
