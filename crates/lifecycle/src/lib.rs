@@ -1,1 +1,20 @@
-//! Placeholder while the workspace is laid out.
+//! The state machine of Canonical Lifecycle Events v1: the rules R01–R15, in one validator for both boundaries.
+//!
+//! Refuses: IO, clocks, randomness, repairing what it is given, and everything that one event alone can tell (that is
+//! `causeway-contract`).
+
+mod budget;
+mod interrupt;
+pub mod message;
+pub mod namespace;
+mod order;
+pub mod rule;
+pub mod run;
+mod table;
+mod tool;
+pub mod validator;
+pub mod violation;
+
+pub use rule::{Rule, Verdict};
+pub use validator::{Boundary, Thread, Validator};
+pub use violation::Violation;
