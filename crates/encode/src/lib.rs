@@ -1,1 +1,27 @@
-//! Placeholder while the workspace is laid out.
+//! Encoders: canonical events to the wire bytes of client protocols.
+//!
+//! Pure functions of the events so far and, on a resumed run, of a seed. Refuses: clocks, ids of its own, and any
+//! event it would have to judge; what may be shown at all was decided by the validator.
+
+mod accumulated;
+mod agui;
+mod canonical;
+mod custom;
+mod encoder;
+mod frame;
+mod interrupt;
+mod json;
+mod namespace;
+mod protocol;
+mod seed;
+mod timestamp;
+mod tool_end;
+
+pub use accumulated::Accumulated;
+pub use agui::AguiSse;
+pub use canonical::CanonicalSse;
+pub use custom::CustomSse;
+pub use encoder::Encoder;
+pub use frame::with_event_id;
+pub use protocol::Protocol;
+pub use seed::{Seed, SeedFault};
