@@ -4,7 +4,9 @@
 //! All types borrow from the decoded line where they can; `into_owned` cuts the tie. Optional fields may be
 //! absent or null on the wire (decisions §3); here both are `None`.
 
-use crate::id::{Code, ConversationId, HarnessId, InterruptId, MessageId, Name, Reference, RunId, ToolCallId};
+use crate::id::{
+    Code, ConversationId, HarnessId, InterruptId, MessageId, Name, Reference, RunId, ToolCallId,
+};
 use crate::json::{JsonNumber, JsonObject};
 use crate::namespace::Namespace;
 use crate::text::Text;
@@ -574,10 +576,7 @@ event_data!(
 impl EventType {
     /// Whether it ends a run (R03).
     pub fn is_terminal(self) -> bool {
-        matches!(
-            self,
-            Self::RunFinished | Self::RunInterrupted | Self::RunCancelled | Self::RunError
-        )
+        matches!(self, Self::RunFinished | Self::RunInterrupted | Self::RunCancelled | Self::RunError)
     }
 }
 

@@ -53,45 +53,63 @@ pub const HARNESS_PATTERN: &str = "^[a-z][a-z0-9_-]{0,63}$";
 /// # Errors
 /// The first fault found.
 pub fn check_id(value: &str, max_bytes: usize) -> Result<(), IdFault> {
-    let bytes = value.as_bytes();
-    let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else {
-        return Err(IdFault::Empty);
-    };
-    if bytes.len() > max_bytes {
-        return Err(IdFault::TooLong { len: bytes.len(), max: max_bytes });
-    }
-    if bytes.iter().all(|&b| b > 0x20 && b < 0x7f) {
+    check_len(value, max_bytes)?;
+    if value.bytes().all(|b| b > 0x20 && b < 0x7f) {
         return Ok(());
     }
     if let Some(bad) = value.chars().find(|&c| forbidden_in_id(c)) {
         return Err(IdFault::Forbidden { code: u32::from(bad) });
     }
-    let _ = (first, last);
-    let spaced = |c: Option<char>| c.is_some_and(char::is_whitespace);
-    if spaced(value.chars().next()) || spaced(value.chars().next_back()) {
+    let space = char::is_whitespace;
+    if value.starts_with(space) || value.ends_with(space) {
         return Err(IdFault::Padded);
     }
     Ok(())
 }
 
+/// The rules that are left for a string of visible ASCII characters.
+#[inline]
+fn check_len(value: &str, max_bytes: usize) -> Result<(), IdFault> {
+    match value.len() {
+        0 => Err(IdFault::Empty),
+        len if len > max_bytes => Err(IdFault::TooLong { len, max: max_bytes }),
+        _ => Ok(()),
+    }
+}
+
 /// Checks a `code` (decisions §5); `dash` also allows `-`, as in `harness_id`.
 ///
 /// # Errors
-/// [`IdFault::NotACode`].
+/// [`IdFault::NotACode`], or [`IdFault::Forbidden`] where a character is refused in any id.
 pub fn check_code(value: &str, dash: bool) -> Result<(), IdFault> {
     let pattern = if dash { HARNESS_PATTERN } else { CODE_PATTERN };
     let mut bytes = value.bytes();
     let head = bytes.next().is_some_and(|b| b.is_ascii_lowercase());
-    let tail = bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || (dash && b == b'-'));
-    if head && tail && value.len() <= 64 { Ok(()) } else { Err(IdFault::NotACode { pattern }) }
+    let tail =
+        bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || (dash && b == b'-'));
+    if head && tail && value.len() <= 64 {
+        return Ok(());
+    }
+    match value.chars().find(|&c| forbidden_in_id(c)) {
+        Some(bad) => Err(IdFault::Forbidden { code: u32::from(bad) }),
+        None => Err(IdFault::NotACode { pattern }),
+    }
 }
 
 fn forbidden_in_id(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// What the decoder needs to make any id.
+pub(crate) trait Checked<'a>: Sized {
+    /// Checks all rules.
+    fn checked(value: Str<'a>, max_bytes: usize) -> Result<Self, IdFault>;
+    /// Checks a string that is known to be visible ASCII characters only.
+    fn visible(value: &'a str, max_bytes: usize) -> Result<Self, IdFault>;
+}
+
 macro_rules! text_newtype {
-    ($(#[$doc:meta])* $name:ident, $check:expr) => {
+    ($(#[$doc:meta])* $name:ident, $check:expr, $visible:expr) => {
         $(#[$doc])*
         #[derive(Clone, Eq, Hash, Ord, PartialEq, PartialOrd)]
         pub struct $name<'a>(Str<'a>);
@@ -132,6 +150,19 @@ macro_rules! text_newtype {
             }
         }
 
+        impl<'a> Checked<'a> for $name<'a> {
+            fn checked(value: Str<'a>, max_bytes: usize) -> Result<Self, IdFault> {
+                Self::bounded(value, max_bytes)
+            }
+
+            #[inline]
+            fn visible(value: &'a str, max_bytes: usize) -> Result<Self, IdFault> {
+                let check: fn(&str, usize) -> Result<(), IdFault> = $visible;
+                check(value, max_bytes)?;
+                Ok(Self(Str::Borrowed(value)))
+            }
+        }
+
         impl AsRef<str> for $name<'_> {
             fn as_ref(&self) -> &str {
                 self.as_str()
@@ -166,41 +197,41 @@ macro_rules! text_newtype {
 
 text_newtype!(
     /// A run: one turn of a conversation, one stream of events.
-    RunId, check_id
+    RunId, check_id, check_len
 );
 text_newtype!(
     /// A conversation: what its runs share (a thread of the harness).
-    ConversationId, check_id
+    ConversationId, check_id, check_len
 );
 text_newtype!(
     /// A text or a reasoning message. The two are separate id spaces.
-    MessageId, check_id
+    MessageId, check_id, check_len
 );
 text_newtype!(
     /// A tool call, unique in its run.
-    ToolCallId, check_id
+    ToolCallId, check_id, check_len
 );
 text_newtype!(
     /// An interrupt, minted by the engine.
-    InterruptId, check_id
+    InterruptId, check_id, check_len
 );
 text_newtype!(
     /// One element of a namespace path: an opaque invocation id (R10).
-    InvocationId, check_id
+    InvocationId, check_id, check_len
 );
 text_newtype!(
     /// A name shown to people or chosen by a harness: tools, agents, form fields, providers, models, versions.
-    Name, check_id
+    Name, check_id, check_len
 );
 text_newtype!(
     /// An opaque reference: `head_ref`, `result_ref`, `provider_run_id`.
-    Reference, check_id
+    Reference, check_id, check_len
 );
 text_newtype!(
     /// A machine code: `^[a-z][a-z0-9_]{0,63}$`.
-    Code, |value, _| check_code(value, false)
+    Code, |value, _| check_code(value, false), |value, _| check_code(value, false)
 );
 text_newtype!(
     /// A harness: `^[a-z][a-z0-9_-]{0,63}$`.
-    HarnessId, |value, _| check_code(value, true)
+    HarnessId, |value, _| check_code(value, true), |value, _| check_code(value, true)
 );

@@ -2,13 +2,20 @@
 //!
 //! Refuses: IO, clocks, randomness, and any rule that needs more than one event (those are `causeway-lifecycle`).
 
+pub mod canonical;
+mod check;
+pub mod decode;
+pub mod error;
 pub mod event;
 pub mod id;
 pub mod json;
 pub mod limits;
 pub mod namespace;
+mod owned;
+pub mod receipt;
 pub mod text;
 pub mod timestamp;
 
+pub use error::{Check, DecodeError};
 pub use event::{Event, EventData, EventDraft, EventType, Sequence};
 pub use limits::Limits;

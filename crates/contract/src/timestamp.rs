@@ -1,6 +1,6 @@
 //! RFC 3339 instants (decisions §2): parsed strictly, kept exactly, printed in UTC with `Z`.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use crate::text::Str;
 
@@ -18,6 +18,10 @@ pub enum TimestampFault {
 /// The most digits of a fraction that are accepted.
 const MAX_FRACTION_DIGITS: usize = 64;
 
+/// 0000-01-01T00:00:00Z and 10000-01-01T00:00:00Z in Unix seconds.
+const YEAR_0: i64 = -62_167_219_200;
+const YEAR_10000: i64 = 253_402_300_800;
+
 /// An instant: whole seconds since 1970-01-01T00:00:00Z, and the digits after the point as they were given.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Timestamp<'a> {
@@ -26,12 +30,13 @@ pub struct Timestamp<'a> {
 }
 
 impl<'a> Timestamp<'a> {
-    /// An instant from whole Unix seconds and nanoseconds; trailing zeros of the fraction are left out.
+    /// An instant from whole Unix seconds and nanoseconds; trailing zeros of the fraction are left out. What lies
+    /// outside the years 0000 to 9999 becomes the nearest second inside.
     pub fn from_unix(seconds: i64, nanoseconds: u32) -> Timestamp<'static> {
         let digits = format!("{:09}", nanoseconds.min(999_999_999));
         let digits = digits.trim_end_matches('0');
         let fraction = if digits.is_empty() { Str::Borrowed("") } else { Str::from(digits.to_owned()) };
-        Timestamp { seconds, fraction }
+        Timestamp { seconds: seconds.clamp(YEAR_0, YEAR_10000 - 1), fraction }
     }
 
     /// Parses an RFC 3339 date-time with an offset. A leap second counts as the first second after it.
@@ -43,7 +48,11 @@ impl<'a> Timestamp<'a> {
         let number = |from: usize, len: usize| -> Result<i64, TimestampFault> {
             let digits = bytes.get(from..from + len).ok_or(TimestampFault::Shape)?;
             digits.iter().try_fold(0i64, |value, &b| {
-                if b.is_ascii_digit() { Ok(value * 10 + i64::from(b - b'0')) } else { Err(TimestampFault::Shape) }
+                if b.is_ascii_digit() {
+                    Ok(value * 10 + i64::from(b - b'0'))
+                } else {
+                    Err(TimestampFault::Shape)
+                }
             })
         };
         let literal = |at: usize, allowed: &[u8]| -> Result<(), TimestampFault> {
@@ -84,7 +93,12 @@ impl<'a> Timestamp<'a> {
         if hour > 23 || minute > 59 || second > 60 {
             return Err(TimestampFault::Range);
         }
-        let seconds = days_from_civil(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset;
+        let seconds =
+            days_from_civil(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset;
+        // An offset may push the instant out of the four-digit years that UTC is printed with.
+        if !(YEAR_0..YEAR_10000).contains(&seconds) {
+            return Err(TimestampFault::Range);
+        }
         Ok(Self { seconds, fraction: Str::Borrowed(fraction) })
     }
 
@@ -108,6 +122,35 @@ impl<'a> Timestamp<'a> {
         self.seconds * 1000 + millis
     }
 
+    /// `YYYY-MM-DDThh:mm:ss` in UTC.
+    pub fn utc_date_time(&self) -> [u8; 19] {
+        let (days, second) = (self.seconds.div_euclid(86_400), self.seconds.rem_euclid(86_400));
+        let (year, month, day) = civil_from_days(days);
+        let digit = |value: i64, weight: i64| b'0' + (value / weight % 10) as u8;
+        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        [
+            digit(year, 1000),
+            digit(year, 100),
+            digit(year, 10),
+            digit(year, 1),
+            b'-',
+            digit(month, 10),
+            digit(month, 1),
+            b'-',
+            digit(day, 10),
+            digit(day, 1),
+            b'T',
+            digit(hour, 10),
+            digit(hour, 1),
+            b':',
+            digit(minute, 10),
+            digit(minute, 1),
+            b':',
+            digit(second, 10),
+            digit(second, 1),
+        ]
+    }
+
     /// The same instant without a tie to the input line.
     pub fn into_owned(self) -> Timestamp<'static> {
         Timestamp { seconds: self.seconds, fraction: self.fraction.into_owned() }
@@ -117,15 +160,9 @@ impl<'a> Timestamp<'a> {
 /// Prints the instant in UTC with `Z`, the fraction as given.
 impl fmt::Display for Timestamp<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (days, second) = (self.seconds.div_euclid(86_400), self.seconds.rem_euclid(86_400));
-        let (year, month, day) = civil_from_days(days);
-        write!(
-            f,
-            "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}",
-            second / 3600,
-            second / 60 % 60,
-            second % 60
-        )?;
+        for byte in self.utc_date_time() {
+            f.write_char(char::from(byte))?;
+        }
         if !self.fraction.is_empty() {
             write!(f, ".{}", self.fraction)?;
         }
@@ -193,6 +230,8 @@ mod tests {
             ("2023-02-29T00:00:00Z", TimestampFault::Range),
             ("2026-08-17T24:00:00Z", TimestampFault::Range),
             ("2026-08-17T00:00:00+24:00", TimestampFault::Range),
+            ("0000-01-01T00:00:00+00:01", TimestampFault::Range),
+            ("9999-12-31T23:59:00-00:01", TimestampFault::Range),
         ] {
             assert_eq!(Timestamp::parse(given), Err(fault), "{given}");
         }
