@@ -44,9 +44,9 @@ impl Budget {
         let (events, bytes) = match self.reserve {
             Reserve::ForClosing if !closes => {
                 let events = widen(self.limits.open_namespaces).saturating_add(1);
-                // Ids and names of an exit, its path included, escaped at worst to six bytes each.
-                let ids = self.limits.namespace_depth.saturating_add(8).saturating_mul(self.limits.id_bytes);
-                let event = widen(ids.saturating_add(self.limits.message_bytes)).saturating_mul(6);
+                // Ids and names of an exit, its path included, or the message of an error; an escape doubles a byte.
+                let ids = self.limits.namespace_depth.saturating_add(4).saturating_mul(self.limits.id_bytes);
+                let event = widen(ids.saturating_add(self.limits.message_bytes)).saturating_mul(2);
                 (events, events.saturating_mul(event))
             }
             Reserve::ForClosing | Reserve::None => (0, 0),
