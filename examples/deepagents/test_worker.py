@@ -595,11 +595,11 @@ def test_chunks_have_the_shape_of_the_recordings(lab: Lab) -> None:
         for leftover in lab.db.parent.glob("*"):
             leftover.unlink()
         worker = lab.worker(scene | {"agent_name": "test-agent"})
-        base, played = None, collections.Counter[str]()
+        heads, played = dict[str, str](), collections.Counter[str]()
         for request in scene["requests"]:
             more = {"resume": request["resume"]} if request["op"] == "resume" else {"input": {"text": request["input"]}}
-            lines = lab.play(worker, base, **more)
-            base = lines[-1]["state"].get("head", base)
+            lines = lab.play(worker, heads.get(request["thread_id"]), **more)
+            heads[request["thread_id"]] = head(lines, len(lines[-1]["state"]["interrupts"])) if lines[-1]["kind"] == "end" else ""
             played.update(_shape(line) for line in lines if line["kind"] == "chunk")
         worker.leave()
         more, less = [sorted(each)[:2] for each in (played - expected, expected - played)]
