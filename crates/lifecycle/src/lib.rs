@@ -4,7 +4,9 @@
 //! `causeway-contract`).
 
 mod budget;
+pub mod check;
 mod interrupt;
+pub mod lint;
 pub mod message;
 pub mod namespace;
 mod order;
@@ -15,6 +17,7 @@ mod tool;
 pub mod validator;
 pub mod violation;
 
+pub use lint::{Lint, Linter};
 pub use rule::{Rule, Verdict};
 pub use validator::{Boundary, Thread, Validator};
 pub use violation::Violation;

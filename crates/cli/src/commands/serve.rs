@@ -1,0 +1,115 @@
+//! `causeway serve`: the gateway in the foreground, until SIGTERM or SIGINT.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use causeway_server::config::{Config, Overrides};
+use causeway_server::gateway::Gateway;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::commands::config::{Loaded, load};
+use crate::exit::Exit;
+
+/// The agent of a gateway that was given no configuration.
+const TOUR: &str = "[agents.tour]\nharness = \"deepagents\"\n\
+                    driver.recording = { file = \"examples/recordings/subagents.jsonl\", pace = \"recorded\" }\n";
+/// Where its recording is, seen from a checkout.
+const TOUR_FILE: &str = "examples/recordings/subagents.jsonl";
+
+/// Options of `serve`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  causeway serve --config causeway.example.toml --listen 127.0.0.1:0 --data /tmp/causeway\n\n\
+The first line on stdout is `listening on http://ADDRESS`. SIGTERM and SIGINT end it in good order, a second one at once.")]
+pub struct Args {
+    /// The settings [default: causeway.toml, where there is one]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The address; port 0 takes a free one
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+    /// The data directory
+    #[arg(long, value_name = "DIR")]
+    data: Option<String>,
+}
+
+/// Serves.
+///
+/// # Errors
+/// The settings are not valid, or store, address or workers cannot be had.
+pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    let flags = Overrides { listen: args.listen.clone(), data: args.data.clone() };
+    let config = match load(args.config.as_deref(), &flags)? {
+        Loaded::File(config, _) => config,
+        Loaded::Defaults(config) => first_steps(config)?,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
+    runtime.block_on(serve(&config))?;
+    // A blocking read of a broken disk must not hold the process back.
+    runtime.shutdown_timeout(std::time::Duration::from_secs(2));
+    Ok(Exit::Clean)
+}
+
+async fn serve(config: &Config) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
+    let gateway = Gateway::open(config).await?;
+    {
+        let mut out = std::io::stdout().lock();
+        // Whoever started us without a stdout wants no line.
+        let _unread = writeln!(out, "listening on {}", gateway.url()).and_then(|()| out.flush());
+    }
+    let agents: Vec<&str> = config.agents.keys().map(String::as_str).collect();
+    tracing::info!(url = gateway.url(), agents = agents.join(", "), "serving");
+    let stop = async {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            tracing::warn!("asked twice: leaving at once; recovery closes what is open");
+            std::process::exit(130);
+        });
+    };
+    gateway.serve(stop).await;
+    Ok(())
+}
+
+/// What a gateway does that was told nothing: play a recording where there is one, and say how to go on.
+fn first_steps(config: Config) -> anyhow::Result<Config> {
+    if !config.agents.is_empty() {
+        return Ok(config);
+    }
+    if Path::new(TOUR_FILE).exists() {
+        tracing::warn!(
+            "no configuration: serving the agent `tour`, the recording of a real run. Try it: curl -N -H 'content-type: \
+             application/json' {}/api/v1/chat/stream/start -d '{{\"agent_id\":\"tour\",\"conversation_id\":\"c1\",\
+             \"message\":\"hello\"}}'. For agents of your own start from causeway.example.toml",
+            format_args!("http://{}", config.server.listen)
+        );
+        let tour = Config::load(TOUR, [], &Overrides::default())
+            .map_err(|findings| anyhow::anyhow!("the built-in agent: {findings:?}"))?;
+        return Ok(Config { agents: tour.agents, ..config });
+    }
+    tracing::warn!(
+        "no configuration and no agents: write causeway.toml (causeway.example.toml shows every setting) or name a file \
+         with --config"
+    );
+    Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_agent_is_a_valid_setting() {
+        let config = Config::load(TOUR, [], &Overrides::default()).unwrap();
+        assert_eq!(config.agents.keys().collect::<Vec<_>>(), ["tour"]);
+        assert!(TOUR.contains(TOUR_FILE));
+    }
+}

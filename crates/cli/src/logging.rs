@@ -1,0 +1,21 @@
+//! The log on stderr. Refuses to log content: that is the duty of whoever logs.
+
+use tracing_subscriber::EnvFilter;
+
+use crate::args::LogForm;
+
+/// Starts the log. A filter that does not parse is said so and replaced by `info`.
+pub fn start(form: LogForm, level: &str) {
+    let (filter, bad) = match EnvFilter::try_new(level) {
+        Ok(filter) => (filter, false),
+        Err(_) => (EnvFilter::new("info"), true),
+    };
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
+    match form {
+        LogForm::Text => builder.init(),
+        LogForm::Json => builder.json().flatten_event(true).init(),
+    }
+    if bad {
+        tracing::warn!("the log level is no level and no filter; logging at info");
+    }
+}
