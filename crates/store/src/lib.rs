@@ -15,10 +15,14 @@ pub mod memory;
 pub mod model;
 pub mod record;
 mod rules;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 pub mod store;
 
 pub use error::{Error, Refusal, Unavailable};
 pub use memory::MemoryStore;
 pub use record::Record;
 pub use rules::RESULT_BYTES;
+#[cfg(feature = "sqlite")]
+pub use sqlite::SqliteStore;
 pub use store::Store;

@@ -1,0 +1,414 @@
+//! The store on SQLite: one file, one writer, a few readers. The default of the gateway.
+//!
+//! Refuses a directory that another gateway uses, a file of a newer version, and a damaged one. What is durable when,
+//! and what a crash loses, stands in the crate's README.
+
+mod fault;
+mod open;
+mod pack;
+mod queue;
+mod read;
+mod readers;
+mod row;
+mod schema;
+mod write;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+
+use async_trait::async_trait;
+use causeway_contract::event::Sequence;
+use causeway_contract::id::{ConversationId, Name, Reference, RunId};
+use causeway_contract::receipt::CommitReceipt;
+use causeway_contract::timestamp::Timestamp;
+use tokio::sync::mpsc;
+
+use self::fault::Trouble;
+use self::queue::{Call, Job};
+use self::readers::Readers;
+use self::write::Writer;
+use crate::error::{Cause, Error, Unavailable};
+use crate::model::{
+    Archived, ConsumeInterrupt, Cursor, Deleted, Epoch, Fenced, Final, Generation, Head, Health, Interrupt,
+    InterruptCommit, OpenRun, Opened, Orphan, Outcome, Owner, Page, Run, RunFilter, RunPage, StaleThread,
+    Withdrawal,
+};
+use crate::record::Record;
+use crate::store::{Result, Store};
+
+/// How to open a data directory.
+#[derive(Clone, Debug)]
+pub struct Options {
+    dir: PathBuf,
+    readers: usize,
+    queue: usize,
+    low_disk_bytes: u64,
+    max_pages: Option<u32>,
+}
+
+impl Options {
+    /// The defaults, for this directory.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self { dir: dir.into(), readers: 2, queue: 1024, low_disk_bytes: 256 * 1024 * 1024, max_pages: None }
+    }
+
+    /// How many reads go on at once (2).
+    #[must_use]
+    pub fn readers(mut self, readers: usize) -> Self {
+        self.readers = readers;
+        self
+    }
+
+    /// How many writes may wait before callers do (1024).
+    #[must_use]
+    pub fn queue(mut self, writes: usize) -> Self {
+        self.queue = writes.max(1);
+        self
+    }
+
+    /// Below how many free bytes new runs are refused (256 MiB).
+    #[must_use]
+    pub fn low_disk_bytes(mut self, bytes: u64) -> Self {
+        self.low_disk_bytes = bytes;
+        self
+    }
+
+    /// The largest file, in pages of 4 KiB; a full one behaves like a full disk.
+    #[must_use]
+    pub fn max_pages(mut self, pages: u32) -> Self {
+        self.max_pages = Some(pages);
+        self
+    }
+}
+
+/// A data directory that is open. Clones share it; the last one that goes closes it.
+#[derive(Clone, Debug)]
+pub struct SqliteStore {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// `None` when opened for reading only.
+    writer: Option<mpsc::Sender<Box<dyn Job>>>,
+    readers: Option<Readers>,
+    threads: Vec<JoinHandle<()>>,
+    dir: PathBuf,
+    low_disk_bytes: u64,
+    instance: i64,
+    /// The lock of the directory, held until the writer has left.
+    lock: Option<File>,
+}
+
+impl SqliteStore {
+    /// Opens a data directory, made if it is missing, for this process alone. Blocks while it checks the file.
+    ///
+    /// # Errors
+    /// `InUse`, `ReadOnly`, `DiskFull`, `Corrupted`, `NewerSchema`, `Io`.
+    pub fn open(options: Options) -> std::result::Result<Self, Unavailable> {
+        let Options { dir, readers, queue, low_disk_bytes, max_pages } = options;
+        let lock = open::lock(&dir)?;
+        let mut writer = Writer::new(open::writer(&dir, max_pages)?, dir.clone(), max_pages, low_disk_bytes);
+        let instance = writer.begin_instance().map_err(|trouble| match trouble {
+            Trouble::Sql(error) => fault::unavailable(&error, &dir.join(open::FILE)),
+            Trouble::Answer(_) => Unavailable::new(Cause::Io, &dir, "no instance"),
+        })?;
+        let (readers, mut threads) = Readers::start(dir.clone(), readers)?;
+        let (sender, jobs) = mpsc::channel(queue);
+        let thread = Builder::new().name("store-write".to_owned()).spawn(move || queue::serve(writer, jobs));
+        threads.push(thread.map_err(|error| fault::io(&error, &dir))?);
+        Ok(Self {
+            shared: Arc::new(Shared {
+                writer: Some(sender),
+                readers: Some(readers),
+                threads,
+                dir,
+                low_disk_bytes,
+                instance,
+                lock: Some(lock),
+            }),
+        })
+    }
+
+    /// Opens a data directory for reading, also while a gateway uses it. Every write is refused as `ReadOnly`.
+    ///
+    /// # Errors
+    /// `Missing`, `Corrupted`, `NewerSchema`, `Io`.
+    pub fn open_read_only(dir: impl Into<PathBuf>) -> std::result::Result<Self, Unavailable> {
+        let dir = dir.into();
+        let (readers, threads) = Readers::start(dir.clone(), 1)?;
+        Ok(Self {
+            shared: Arc::new(Shared {
+                writer: None,
+                readers: Some(readers),
+                threads,
+                dir,
+                low_disk_bytes: 0,
+                instance: 0,
+                lock: None,
+            }),
+        })
+    }
+
+    /// The data directory.
+    pub fn dir(&self) -> &Path {
+        &self.shared.dir
+    }
+
+    async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnMut(&mut Writer) -> std::result::Result<T, Trouble> + Send + 'static,
+    ) -> Result<T> {
+        let dir = &self.shared.dir;
+        let Some(writer) = &self.shared.writer else {
+            return Err(Unavailable::new(Cause::ReadOnly, dir, "opened for reading only").into());
+        };
+        let (call, answered) = Call::new(work);
+        writer.send(Box::new(call)).await.map_err(|_| queue::closed(dir))?;
+        answered.await.map_err(|_| Error::Unknown(queue::closed(dir)))?
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&rusqlite::Connection) -> std::result::Result<T, Trouble> + Send + 'static,
+    ) -> Result<T> {
+        match &self.shared.readers {
+            Some(readers) => readers.read(work).await,
+            None => Err(queue::closed(&self.shared.dir).into()),
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Without senders the threads finish what waits and leave; the lock goes last.
+        self.writer = None;
+        self.readers = None;
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has already failed its callers.
+            let _ = thread.join();
+        }
+        self.lock = None;
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn open_run(&self, open: OpenRun) -> Result<Opened> {
+        self.write(move |writer| writer.open_run(&open)).await
+    }
+
+    async fn append(&self, run_id: &RunId<'_>, generation: Generation, records: Vec<Record>) -> Result<()> {
+        let run_id = run_id.clone().into_owned();
+        self.write(move |writer| writer.append(&run_id, generation, &records)).await
+    }
+
+    async fn commit_final(&self, run_id: &RunId<'_>, generation: Generation, end: Final) -> Result<()> {
+        let run_id = run_id.clone().into_owned();
+        self.write(move |writer| writer.commit_final(&run_id, generation, &end)).await
+    }
+
+    async fn commit_interrupt(
+        &self,
+        run_id: &RunId<'_>,
+        generation: Generation,
+        interrupt: InterruptCommit,
+    ) -> Result<CommitReceipt> {
+        let run_id = run_id.clone().into_owned();
+        self.write(move |writer| writer.commit_interrupt(&run_id, generation, &interrupt)).await
+    }
+
+    async fn consume_interrupt(&self, answer: ConsumeInterrupt) -> Result<Opened> {
+        self.write(move |writer| writer.consume_interrupt(&answer)).await
+    }
+
+    async fn void_interrupt(&self, run_id: &RunId<'_>, why: Withdrawal) -> Result<bool> {
+        let run_id = run_id.clone().into_owned();
+        self.write(move |writer| writer.void_interrupt(&run_id, why)).await
+    }
+
+    async fn fence(&self, run_id: &RunId<'_>) -> Result<Fenced> {
+        let run_id = run_id.clone().into_owned();
+        self.write(move |writer| writer.fence(&run_id)).await
+    }
+
+    async fn close_run(&self, run_id: &RunId<'_>, tail: Vec<Record>) -> Result<()> {
+        let (run_id, end) = (run_id.clone().into_owned(), Final { tail, head: None });
+        self.write(move |writer| writer.close_run(&run_id, &end)).await
+    }
+
+    async fn put_result(&self, run_id: &RunId<'_>, reference: &Reference<'_>, bytes: Vec<u8>) -> Result<()> {
+        let (run_id, reference) = (run_id.clone().into_owned(), reference.clone().into_owned());
+        self.write(move |writer| writer.put_result(&run_id, &reference, &bytes)).await
+    }
+
+    async fn outcome(&self, run_id: &RunId<'_>) -> Result<Outcome> {
+        let run_id = run_id.clone().into_owned();
+        if self.shared.writer.is_none() {
+            return self.read(move |connection| read::outcome(connection, &run_id)).await;
+        }
+        // In the writer's queue, behind the write whose answer was lost.
+        self.write(move |writer| read::outcome(&writer.connection, &run_id)).await
+    }
+
+    async fn load_head(
+        &self,
+        owner: &Owner,
+        conversation_id: &ConversationId<'_>,
+        agent_id: &Name<'_>,
+    ) -> Result<Option<Head>> {
+        let (owner, id) = (owner.clone(), conversation_id.clone().into_owned());
+        let agent_id = agent_id.clone().into_owned();
+        self.read(move |connection| match read::conversation(connection, &owner, &id)? {
+            Some(conversation) => read::head(connection, conversation.key, &agent_id),
+            None => Ok(None),
+        })
+        .await
+    }
+
+    async fn read_after(&self, run_id: &RunId<'_>, after: Option<Sequence>, limit: usize) -> Result<Page> {
+        let run_id = run_id.clone().into_owned();
+        self.read(move |connection| read::read_after(connection, &run_id, after, limit)).await
+    }
+
+    async fn run(&self, owner: &Owner, run_id: &RunId<'_>) -> Result<Run> {
+        let (owner, run_id) = (owner.clone(), run_id.clone().into_owned());
+        self.read(move |connection| {
+            let (_, run) = read::run(connection, &run_id)?;
+            Ok(crate::rules::check_owner(run, &owner)?)
+        })
+        .await
+    }
+
+    async fn runs(
+        &self,
+        owner: &Owner,
+        filter: &RunFilter,
+        limit: usize,
+        cursor: Option<Cursor>,
+    ) -> Result<RunPage> {
+        let (owner, filter) = (owner.clone(), filter.clone());
+        self.read(move |connection| read::runs(connection, &owner, &filter, limit, cursor)).await
+    }
+
+    async fn active_run(
+        &self,
+        owner: &Owner,
+        conversation_id: &ConversationId<'_>,
+    ) -> Result<Option<RunId<'static>>> {
+        let (owner, id) = (owner.clone(), conversation_id.clone().into_owned());
+        self.read(move |connection| {
+            Ok(read::conversation(connection, &owner, &id)?.and_then(|found| found.active))
+        })
+        .await
+    }
+
+    async fn pending_interrupt(
+        &self,
+        owner: &Owner,
+        conversation_id: &ConversationId<'_>,
+    ) -> Result<Option<Interrupt>> {
+        let (owner, id) = (owner.clone(), conversation_id.clone().into_owned());
+        self.read(move |connection| read::pending_interrupt(connection, &owner, &id)).await
+    }
+
+    async fn pending_interrupts(&self, owner: &Owner, limit: usize) -> Result<Vec<Interrupt>> {
+        let owner = owner.clone();
+        self.read(move |connection| read::pending_interrupts(connection, &owner, limit)).await
+    }
+
+    async fn interrupt(&self, owner: &Owner, run_id: &RunId<'_>) -> Result<Interrupt> {
+        let (owner, run_id) = (owner.clone(), run_id.clone().into_owned());
+        self.read(move |connection| read::interrupt(connection, &owner, &run_id)).await
+    }
+
+    async fn result(
+        &self,
+        owner: &Owner,
+        run_id: &RunId<'_>,
+        reference: &Reference<'_>,
+    ) -> Result<Arc<[u8]>> {
+        let (owner, run_id) = (owner.clone(), run_id.clone().into_owned());
+        let reference = reference.clone().into_owned();
+        self.read(move |connection| read::result(connection, &owner, &run_id, &reference)).await
+    }
+
+    async fn clear_conversation(&self, owner: &Owner, conversation_id: &ConversationId<'_>) -> Result<Epoch> {
+        let (owner, id) = (owner.clone(), conversation_id.clone().into_owned());
+        self.write(move |writer| writer.clear_conversation(&owner, &id)).await
+    }
+
+    async fn delete_conversation(
+        &self,
+        owner: &Owner,
+        conversation_id: &ConversationId<'_>,
+    ) -> Result<Deleted> {
+        let (owner, id) = (owner.clone(), conversation_id.clone().into_owned());
+        self.write(move |writer| writer.delete_conversation(&owner, &id)).await
+    }
+
+    async fn stale_threads(
+        &self,
+        owner: &Owner,
+        conversation_id: &ConversationId<'_>,
+        limit: usize,
+    ) -> Result<Vec<StaleThread>> {
+        let (owner, id) = (owner.clone(), conversation_id.clone().into_owned());
+        self.read(move |connection| match read::conversation(connection, &owner, &id)? {
+            Some(conversation) => read::stale_threads(connection, conversation.key, limit),
+            None => Ok(Vec::new()),
+        })
+        .await
+    }
+
+    async fn threads_forgotten(&self, runs: &[RunId<'static>]) -> Result<()> {
+        let runs = runs.to_vec();
+        self.write(move |writer| writer.threads_forgotten(&runs)).await
+    }
+
+    async fn list_orphans(&self) -> Result<Vec<Orphan>> {
+        let instance = self.shared.instance;
+        self.read(move |connection| read::orphans(connection, instance)).await
+    }
+
+    /// The lease is the lock of the directory, which the system holds for us; what can be lost is the directory.
+    async fn renew_lease(&self) -> Result<()> {
+        let dir = &self.shared.dir;
+        match std::fs::metadata(dir.join(open::FILE)) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(fault::io(&error, dir).into()),
+        }
+    }
+
+    async fn archive(&self, before: &Timestamp<'_>, limit: usize) -> Result<Archived> {
+        let before = before.unix_millis();
+        let keys = self.read(move |connection| read::packable(connection, before, limit)).await?;
+        let mut total = Archived::default();
+        // One transaction a run: other writes get their turn in between.
+        for key in keys {
+            let done = self.write(move |writer| writer.pack(key)).await?;
+            total.runs += done.runs;
+            total.bytes_before += done.bytes_before;
+            total.bytes_after += done.bytes_after;
+        }
+        Ok(total)
+    }
+
+    async fn health(&self) -> Result<Health> {
+        let free = open::free_bytes(&self.shared.dir)?;
+        self.read(|connection| Ok(connection.query_row("SELECT 1 FROM meta", [], |_| Ok(()))?)).await?;
+        let queued = self.shared.writer.as_ref().map_or(0, |queue| queue.max_capacity() - queue.capacity());
+        if self.shared.writer.as_ref().is_some_and(mpsc::Sender::is_closed) {
+            return Err(queue::closed(&self.shared.dir).into());
+        }
+        Ok(Health {
+            backend: "sqlite",
+            free_bytes: Some(free),
+            used_bytes: Some(open::used_bytes(&self.shared.dir)),
+            queued,
+            low_disk: free < self.shared.low_disk_bytes,
+        })
+    }
+}

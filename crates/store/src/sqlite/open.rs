@@ -1,0 +1,188 @@
+//! Opening a data directory: made if missing, locked against a second gateway, checked, migrated.
+//!
+//! Refuses to repair anything.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::error::{Cause, Unavailable};
+use crate::sqlite::{fault, schema};
+
+/// The file in the data directory.
+pub(crate) const FILE: &str = "causeway.db";
+/// The file whose lock says that a gateway uses the directory.
+const LOCK: &str = "causeway.lock";
+/// Larger files are not read through at every start.
+const QUICK_CHECK_BYTES: u64 = 256 * 1024 * 1024;
+/// How long to wait for another program's lock.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// Makes the directory, readable by its owner only, if it is missing, and takes its lock.
+///
+/// # Errors
+/// `InUse`, `ReadOnly`, `DiskFull`, `Io`.
+pub(crate) fn lock(dir: &Path) -> Result<File, Unavailable> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| fault::io(&error, dir))?;
+    let path = dir.join(LOCK);
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&path)
+        .map_err(|error| fault::io(&error, dir))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut holder = String::new();
+            // Who holds it is a courtesy; the answer does not depend on it.
+            let _ = (&file).take(20).read_to_string(&mut holder);
+            let holder: String = holder.chars().filter(char::is_ascii_digit).collect();
+            let detail = if holder.is_empty() { holder } else { format!("process {holder}") };
+            return Err(Unavailable::new(Cause::InUse, dir, detail));
+        }
+        Err(TryLockError::Error(error)) => return Err(fault::io(&error, &path)),
+    }
+    file.set_len(0)
+        .and_then(|()| file.write_all(std::process::id().to_string().as_bytes()))
+        .map_err(|error| fault::io(&error, dir))?;
+    Ok(file)
+}
+
+/// Opens the file for the writer, checks it, and brings it to the newest version.
+///
+/// # Errors
+/// `Corrupted`, `NewerSchema`, `ReadOnly`, `DiskFull`, `Io`.
+pub(crate) fn writer(dir: &Path, max_pages: Option<u32>) -> Result<Connection, Unavailable> {
+    let path = dir.join(FILE);
+    // SQLite would make it readable for everybody; its companions take over the mode of the file.
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(&path)
+        .map_err(|error| fault::io(&error, &path))?;
+    let sql = |error: rusqlite::Error| fault::unavailable(&error, &path);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(&path, flags).map_err(sql)?;
+    connection.busy_timeout(BUSY).map_err(sql)?;
+    schema::version(&connection, &path, schema::MIGRATIONS)?;
+    quick_check(&connection, &path)?;
+    let mode: String =
+        connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0)).map_err(sql)?;
+    if mode != "wal" {
+        return Err(Unavailable::new(Cause::Io, path, "the file system does not allow a write-ahead log"));
+    }
+    connection.pragma_update(None, "synchronous", "FULL").map_err(sql)?;
+    connection.pragma_update(None, "foreign_keys", true).map_err(sql)?;
+    connection.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024).map_err(sql)?;
+    connection.pragma_update(None, "temp_store", "MEMORY").map_err(sql)?;
+    connection.pragma_update(None, "cache_size", -16 * 1024).map_err(sql)?;
+    if let Some(pages) = max_pages {
+        connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).map_err(sql)?;
+    }
+    connection.set_prepared_statement_cache_capacity(96);
+    schema::migrate(&mut connection, &path, schema::MIGRATIONS)?;
+    Ok(connection)
+}
+
+/// Opens the file for reading only; the directory may be one that cannot be written, or that a gateway uses.
+///
+/// # Errors
+/// `Missing`, `Corrupted`, `NewerSchema`, `Io`.
+pub(crate) fn reader(dir: &Path) -> Result<Connection, Unavailable> {
+    let path = dir.join(FILE);
+    fs::metadata(&path).map_err(|error| fault::io(&error, &path))?;
+    let sql = |error: rusqlite::Error| fault::unavailable(&error, &path);
+    let open = |uri: String| {
+        let flags =
+            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+        let connection = Connection::open_with_flags(uri, flags).map_err(sql)?;
+        connection.busy_timeout(BUSY).map_err(sql)?;
+        connection.pragma_update(None, "cache_size", -4 * 1024).map_err(sql)?;
+        connection.set_prepared_statement_cache_capacity(64);
+        Ok(connection)
+    };
+    let uri = file_uri(&path)?;
+    let connection = open(format!("{uri}?mode=ro"))?;
+    let found = schema::version(&connection, &path, schema::MIGRATIONS);
+    let found = match found {
+        Err(trouble) if trouble.cause == Cause::Corrupted || trouble.cause == Cause::NewerSchema => {
+            return Err(trouble);
+        }
+        // A directory that cannot be written has no room for the shared memory of the write-ahead log. Where no log
+        // is left, the file alone is the whole truth.
+        Err(_) if !has_log(&path) => {
+            let connection = open(format!("{uri}?immutable=1"))?;
+            return match schema::version(&connection, &path, schema::MIGRATIONS)? {
+                0 => Err(Unavailable::new(Cause::Missing, path, "the file is empty")),
+                _ => Ok(connection),
+            };
+        }
+        found => found?,
+    };
+    match found {
+        0 => Err(Unavailable::new(Cause::Missing, path, "the file is empty")),
+        old if old < schema::MIGRATIONS.len() => {
+            Err(Unavailable::new(Cause::Io, path, format!("schema {old} is older; start the gateway once")))
+        }
+        _ => Ok(connection),
+    }
+}
+
+/// Bytes that an unprivileged user may still write to this file system.
+///
+/// # Errors
+/// `Missing`, `Io`.
+pub(crate) fn free_bytes(dir: &Path) -> Result<u64, Unavailable> {
+    let space = rustix::fs::statvfs(dir)
+        .map_err(|error| fault::io(&std::io::Error::from_raw_os_error(error.raw_os_error()), dir))?;
+    Ok(space.f_bavail.saturating_mul(space.f_frsize))
+}
+
+/// Bytes of the database and its write-ahead log.
+pub(crate) fn used_bytes(dir: &Path) -> u64 {
+    let files = [dir.join(FILE), log_of(&dir.join(FILE))];
+    files.iter().filter_map(|path| fs::metadata(path).ok()).map(|meta| meta.len()).sum()
+}
+
+fn quick_check(connection: &Connection, path: &Path) -> Result<(), Unavailable> {
+    if fs::metadata(path).map_or(0, |meta| meta.len()) > QUICK_CHECK_BYTES {
+        return Ok(());
+    }
+    let verdict: String = connection
+        .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+        .map_err(|error| fault::unavailable(&error, path))?;
+    if verdict == "ok" { Ok(()) } else { Err(Unavailable::new(Cause::Corrupted, path, "quick_check failed")) }
+}
+
+fn log_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-wal");
+    PathBuf::from(name)
+}
+
+fn has_log(path: &Path) -> bool {
+    fs::metadata(log_of(path)).is_ok_and(|meta| meta.len() > 0)
+}
+
+/// A path as SQLite's URI takes it: everything but the plain characters is escaped.
+fn file_uri(path: &Path) -> Result<String, Unavailable> {
+    let absolute = std::path::absolute(path).map_err(|error| fault::io(&error, path))?;
+    let text = absolute.to_str().ok_or_else(|| Unavailable::new(Cause::Io, path, "the path is not UTF-8"))?;
+    let mut uri = String::from("file:");
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'-' | b'_') {
+            uri.push(char::from(byte));
+        } else {
+            uri.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    Ok(uri)
+}
