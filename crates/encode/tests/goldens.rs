@@ -3,6 +3,8 @@
 //! A failure shows where the bytes part. If a format is meant to change, `CAUSEWAY_BLESS=1 cargo test -p
 //! causeway-encode --test goldens` writes the new bytes into the files; review that like code.
 
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests read files and fail loudly")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -153,7 +155,8 @@ fn the_canonical_format_holds_every_event_and_nothing_else() {
             };
             assert_eq!(value(data), value(line.get()), "{frame}");
             // Read back and written again, it is the same text.
-            let again = encode(CanonicalSse::new(), &[decode_line(data.as_bytes(), &Limits::DEFAULT).unwrap()]);
+            let again =
+                encode(CanonicalSse::new(), &[decode_line(data.as_bytes(), &Limits::DEFAULT).unwrap()]);
             assert_eq!(&again, frame);
         }
     }

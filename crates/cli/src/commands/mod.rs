@@ -2,8 +2,10 @@
 //!
 //! To add one: a module, a variant with the first line of its help, an arm.
 
+mod bench;
 mod check;
 mod completions;
+mod encode;
 mod explain;
 mod schema;
 
@@ -16,10 +18,14 @@ use crate::exit::Exit;
 pub enum Command {
     /// Say whether canonical event streams are legal.
     Check(check::Args),
+    /// Turn canonical events into the bytes a client sees.
+    Encode(encode::Args),
     /// Explain a rule, a check or a lint.
     Explain(explain::Args),
     /// Print the JSON Schema of the contract.
     Schema(schema::Args),
+    /// Measure this machine.
+    Bench(bench::Args),
     /// Print the completions of a shell.
     Completions(completions::Args),
 }
@@ -31,8 +37,10 @@ pub enum Command {
 pub fn run(command: Command) -> anyhow::Result<Exit> {
     match command {
         Command::Check(args) => check::run(&args),
+        Command::Encode(args) => encode::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Schema(args) => schema::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Completions(args) => completions::run(&args),
     }
 }

@@ -5,7 +5,7 @@ use causeway_contract::id::RunId;
 use causeway_encode::Encoder;
 use causeway_lifecycle::{Validator, Violation};
 
-use crate::lines::Line;
+use crate::commands::encode::lines::Line;
 
 /// Why no frames follow in a run.
 #[derive(Debug)]
@@ -39,7 +39,11 @@ pub struct Stream {
 
 impl Stream {
     /// A run of which nothing was shown yet; without a validator every event is shown.
-    pub fn new(run_id: RunId<'static>, encoder: Box<dyn Encoder + Send>, validator: Option<Validator>) -> Self {
+    pub fn new(
+        run_id: RunId<'static>,
+        encoder: Box<dyn Encoder + Send>,
+        validator: Option<Validator>,
+    ) -> Self {
         let state = match validator {
             Some(validator) => State::Checked(Box::new(validator), encoder),
             None => State::Unchecked(encoder),
@@ -94,7 +98,11 @@ impl Stream {
 }
 
 /// The violation of an event that follows the terminal, R01 before R03 and R04.
-fn after_the_end(event: &Event<'_>, terminal: Sequence, first: causeway_contract::event::EventType) -> Violation {
+fn after_the_end(
+    event: &Event<'_>,
+    terminal: Sequence,
+    first: causeway_contract::event::EventType,
+) -> Violation {
     let (sequence, at) = (event.sequence.value(), terminal.value());
     if sequence <= at {
         return Violation::NotIncreasing { sequence, previous: at };

@@ -3,6 +3,7 @@
 //! Refuses to show what the rules forbid: the frames of the accepted events are written, then the violation is named
 //! and the exit status is 1. Whatever has been read is written before more is waited for, so it works as a filter.
 
+mod lines;
 mod output;
 mod stream;
 
@@ -20,10 +21,10 @@ use causeway_contract::limits::Limits;
 use causeway_encode::{Protocol, Seed};
 use causeway_lifecycle::{Boundary, Thread, Validator};
 
+use crate::commands::encode::lines::{Line, Lines};
 use crate::commands::encode::output::Output;
 use crate::commands::encode::stream::{Stop, Stream};
 use crate::exit::Exit;
-use crate::lines::{Line, Lines};
 use crate::terminal::escaped;
 
 /// Options of `encode`.
@@ -261,7 +262,8 @@ impl Encoding<'_> {
             .filter_map(|stream| {
                 let violation = stream.finish()?;
                 let rule = violation.rule();
-                let place = if self.args.multi { format!("run {}: ", stream.run_id()) } else { String::new() };
+                let place =
+                    if self.args.multi { format!("run {}: ", stream.run_id()) } else { String::new() };
                 Some(format!("{place}end of input: {}: {violation}", rule.id()))
             })
             .collect();

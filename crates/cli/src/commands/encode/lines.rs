@@ -129,8 +129,7 @@ mod tests {
     fn lines_are_the_same_however_the_bytes_arrive() {
         let long = vec![b'x'; 3 * CHUNK];
         let text = [b"one\r\n\n", &long[..], b"\nlast".as_slice()].concat();
-        let expected =
-            vec![(1, b"one".to_vec()), (2, Vec::new()), (3, long.clone()), (4, b"last".to_vec())];
+        let expected = vec![(1, b"one".to_vec()), (2, Vec::new()), (3, long.clone()), (4, b"last".to_vec())];
         for at_once in [1, 7, CHUNK - 1, CHUNK, 10 * CHUNK] {
             assert_eq!(lines(&text, at_once), expected, "{at_once} bytes at once");
         }

@@ -1,0 +1,31 @@
+//! `causeway bench`: measures on this machine what the documents claim.
+
+mod baseline;
+mod codec;
+mod stages;
+mod workload;
+
+use crate::exit::Exit;
+
+/// Options of `bench`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Parse, validate and encode, single-threaded, beside a plain owned serde_json parse; prints JSON.
+    Codec(codec::Args),
+}
+
+/// Measures.
+///
+/// # Errors
+/// The workload cannot be read or made, or is not a legal stream.
+pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    match &args.what {
+        What::Codec(args) => codec::run(args),
+    }
+}
