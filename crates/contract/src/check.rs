@@ -35,7 +35,7 @@ impl EventDraft<'_> {
     /// The first fault; its pointer is the one the event will have.
     pub fn check(&self, limits: &Limits) -> Result<(), DecodeError> {
         namespace(&self.namespace, limits, Origin::Draft).map_err(|error| error.at("namespace"))?;
-        data(&self.data, limits, Origin::Draft).map_err(|error| error.at("data"))?;
+        data(&self.data, limits, Origin::Draft).map_err(|error| error.in_data())?;
         let max = event_limit(self.data.event_type(), limits);
         // The envelope is not known yet; it is small beside any limit.
         if self.data.size_hint().saturating_mul(WORST_ESCAPE) > max {
@@ -58,7 +58,7 @@ impl Event<'_> {
         id(self.run_id.as_str(), limits).map_err(|error| error.at("run_id"))?;
         id(self.conversation_id.as_str(), limits).map_err(|error| error.at("conversation_id"))?;
         namespace(&self.namespace, limits, Origin::Draft).map_err(|error| error.at("namespace"))?;
-        data(&self.data, limits, Origin::Draft).map_err(|error| error.at("data"))?;
+        data(&self.data, limits, Origin::Draft).map_err(|error| error.in_data())?;
         event_fits(self.encoded_len(), self.data.event_type(), limits)
     }
 }
@@ -248,7 +248,7 @@ fn long(len: usize, max: usize) -> Checked {
 
 #[inline]
 fn many(what: &'static str, count: usize, max: usize) -> Checked {
-    if count > max { Err(DecodeError::new(Fault::TooMany { what, count, max })) } else { Ok(()) }
+    if count > max { Err(DecodeError::new(Fault::TooMany { what, max })) } else { Ok(()) }
 }
 
 fn not_negative(number: Option<&JsonNumber<'_>>) -> Checked {

@@ -167,7 +167,7 @@ impl<'a> Reader<'a, '_> {
             None => {
                 self.scan.peek();
                 let start = self.scan.offset();
-                self.scan.skip(1).map_err(|error| error.at("data"))?;
+                self.scan.skip(1).map_err(|error| error.in_data())?;
                 Ok(Body::Later(start))
             }
         }
@@ -177,11 +177,11 @@ impl<'a> Reader<'a, '_> {
     fn data(&mut self, event_type: EventType) -> Scan<EventData<'a>> {
         let data = match read_data(self, event_type) {
             Ok(data) => data,
-            Err(error) => return Err(error.at("data")),
+            Err(error) => return Err(error.in_data()),
         };
         match check::data(&data, self.limits, Origin::Line) {
             Ok(()) => Ok(data),
-            Err(error) => Err(error.at("data")),
+            Err(error) => Err(error.in_data()),
         }
     }
 

@@ -205,12 +205,10 @@ pub enum Fault {
         max: usize,
     },
     /// A list or an object with too many entries.
-    #[error("there are {count} {what}, the limit is {max}")]
+    #[error("there are more than {max} {what}")]
     TooMany {
         /// What is counted.
         what: &'static str,
-        /// How many there are.
-        count: usize,
         /// The limit.
         max: usize,
     },
@@ -309,6 +307,8 @@ pub struct DecodeError(Box<Inner>);
 struct Inner {
     fault: Fault,
     pointer: Pointer,
+    /// Whether the value at fault is `data` or inside it.
+    in_data: bool,
 }
 
 impl DecodeError {
@@ -316,7 +316,7 @@ impl DecodeError {
     #[cold]
     #[inline(never)]
     pub(crate) fn new(fault: Fault) -> Self {
-        Self(Box::new(Inner { fault, pointer: Pointer::root() }))
+        Self(Box::new(Inner { fault, pointer: Pointer::root(), in_data: false }))
     }
 
     /// The same error, seen from the value in which `key` holds the value at fault.
@@ -327,6 +327,14 @@ impl DecodeError {
             self.0.pointer.nest(key);
         }
         self
+    }
+
+    /// The same error, seen from the event in whose `data` it is.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn in_data(mut self) -> Self {
+        self.0.in_data = true;
+        self.at("data")
     }
 
     /// The same error, seen from the array whose element `index` is at fault.
@@ -343,8 +351,7 @@ impl DecodeError {
 
     /// The check that was broken.
     pub fn check(&self) -> Check {
-        let pointer = self.0.pointer.as_str();
-        self.0.fault.check(pointer == "/data" || pointer.starts_with("/data/"))
+        self.0.fault.check(self.0.in_data)
     }
 
     /// Where, as a pointer into the event; `None` when the line does not parse as JSON. A missing field is reported
@@ -395,14 +402,14 @@ mod tests {
 
     #[test]
     fn a_pointer_escapes_slashes_and_tildes_and_grows_outwards() {
-        let error = DecodeError::new(Fault::Nul).at("a/b~c").at_index(3).at("data");
+        let error = DecodeError::new(Fault::Nul).at("a/b~c").at_index(3).in_data();
         assert_eq!(error.pointer().unwrap().as_str(), "/data/3/a~1b~0c");
         assert_eq!(error.check(), Check::Text);
     }
 
     #[test]
     fn a_pointer_does_not_repeat_an_endless_key() {
-        let error = DecodeError::new(Fault::UnknownField).at(&"k".repeat(300)).at("data");
+        let error = DecodeError::new(Fault::UnknownField).at(&"k".repeat(300)).in_data();
         assert_eq!(error.pointer().unwrap().as_str(), "/data");
         assert_eq!(error.check(), Check::Payload);
     }
@@ -411,7 +418,7 @@ mod tests {
     fn the_same_fault_is_envelope_outside_data_and_payload_inside() {
         let fault = || DecodeError::new(Fault::WrongType { expected: "a string" });
         assert_eq!(fault().at("run_id").check(), Check::Envelope);
-        assert_eq!(fault().at("delta").at("data").check(), Check::Payload);
-        assert_eq!(fault().at("database").check(), Check::Envelope);
+        assert_eq!(fault().at("delta").in_data().check(), Check::Payload);
+        assert_eq!(fault().at("data").check(), Check::Envelope);
     }
 }

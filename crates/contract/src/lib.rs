@@ -13,6 +13,7 @@ pub mod limits;
 pub mod namespace;
 mod owned;
 pub mod receipt;
+pub mod schema;
 pub mod text;
 pub mod timestamp;
 

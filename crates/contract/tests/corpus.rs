@@ -2,30 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods)] // tests read their data
 
-use std::fs;
-use std::path::PathBuf;
+mod support;
 
+use causeway_contract::Limits;
 use causeway_contract::decode::{Parts, decode_line, decode_parts};
-use causeway_contract::{Event, Limits};
 use serde_json::Value;
 
-fn data_dir(name: &str) -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data")).join(name)
-}
-
-fn json_files(name: &str) -> Vec<(String, Value)> {
-    let mut files: Vec<_> = fs::read_dir(data_dir(name))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
-        .map(|path| {
-            let value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-            (path.file_name().unwrap().to_string_lossy().into_owned(), value)
-        })
-        .collect();
-    files.sort_by(|a, b| a.0.cmp(&b.0));
-    files
-}
+use crate::support::{golden_events, json_files, one_line_each, to_json};
 
 /// The event decodes, is canonical after one round, and survives being stored in parts.
 fn assert_round_trip(context: &str, line: &str) {
@@ -55,22 +38,21 @@ fn assert_round_trip(context: &str, line: &str) {
     assert_eq!(to_json(&decode_parts(&parts, &limits).unwrap()), canonical, "{context}");
 }
 
-fn to_json(event: &Event<'_>) -> String {
-    let mut out = Vec::new();
-    event.write_json(&mut out);
-    String::from_utf8(out).unwrap()
+#[test]
+fn every_golden_event_decodes_and_is_stable() {
+    let events = golden_events();
+    assert!(events.len() > 300, "{}", events.len());
+    for (place, event) in events {
+        assert_round_trip(&place, &event.to_string());
+    }
 }
 
 #[test]
-fn every_golden_event_decodes_and_is_stable() {
-    let mut events = 0;
-    for (name, golden) in json_files("goldens") {
-        for (index, event) in golden["canonical_events"].as_array().unwrap().iter().enumerate() {
-            assert_round_trip(&format!("{name}[{index}]"), &event.to_string());
-            events += 1;
-        }
+fn one_line_of_every_type_is_already_canonical() {
+    for line in one_line_each() {
+        assert_round_trip("one of each", &line);
+        assert_eq!(to_json(&decode_line(line.as_bytes(), &Limits::DEFAULT).unwrap()), line);
     }
-    assert!(events > 300, "{events}");
 }
 
 #[test]

@@ -306,7 +306,7 @@ impl<'a> Reader<'a, '_> {
         let mut more = self.scan.open(b'[', b']', "an array")?;
         while more {
             if list.len() >= max {
-                return Err(DecodeError::new(Fault::TooMany { what, count: max.saturating_add(1), max }));
+                return Err(DecodeError::new(Fault::TooMany { what, max }));
             }
             let item = read(self).map_err(|error| error.at_index(list.len()))?;
             list.push(item);
