@@ -48,8 +48,7 @@ pub enum Output {
     /// The harness's state at the end of the run. Comes before the terminal (or `interrupt.requested`) it belongs
     /// to; a durable `run.finished` or `run.interrupted` without one is treated as a closed stream (R12).
     State(State),
-    /// The whole text of a result that the following `tool.finished` shows in part. Only when
-    /// [`Options::keep_results`](crate::turn::Options::keep_results) asks for it.
+    /// The whole text of a result that the following `tool.finished` shows in part, to be kept under its `result_ref`.
     Result(WholeResult),
 }
 

@@ -4,8 +4,15 @@
 //! sequence numbers, times and the durable state belong to the coordinator. An adapter never talks to a client.
 
 pub mod adapter;
+pub mod deepagents;
 pub mod ids;
+pub mod json;
+pub mod redact;
+pub mod registry;
+pub mod text;
 pub mod turn;
+pub mod usage;
+pub mod worker;
 
 pub use adapter::{Adapter, Close, ItemError, Output};
 pub use turn::{Answer, Options, Turn};

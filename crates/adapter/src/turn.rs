@@ -78,8 +78,6 @@ pub struct Options {
     pub strip_escapes: bool,
     /// Replace known shapes of secrets in arguments and results too, not only in messages.
     pub redact_content: bool,
-    /// Give the whole of a cut result as [`Output::Result`](crate::adapter::Output::Result).
-    pub keep_results: bool,
     /// The bounds that projections keep to.
     pub limits: Limits,
 }
@@ -92,7 +90,6 @@ impl Options {
             stream_arguments: false,
             strip_escapes: false,
             redact_content: false,
-            keep_results: false,
             limits: Limits::DEFAULT,
         }
     }
@@ -120,4 +117,57 @@ impl Options {
         self.limits = limits;
         self
     }
+}
+
+/// Why an answer does not fit its interrupt.
+#[non_exhaustive]
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum AnswerError {
+    /// A decision names a call that the interrupt does not ask about.
+    #[error("the interrupt does not ask about call {tool_call_id}")]
+    Unknown {
+        /// The call.
+        tool_call_id: ToolCallId<'static>,
+    },
+    /// A call of the interrupt is not decided.
+    #[error("call {tool_call_id} is not decided")]
+    Undecided {
+        /// The call.
+        tool_call_id: String,
+    },
+    /// The decision is not one of those allowed for the call.
+    #[error("call {tool_call_id} does not allow `{decision}`")]
+    NotAllowed {
+        /// The call.
+        tool_call_id: ToolCallId<'static>,
+        /// The decision.
+        decision: Decision,
+    },
+    /// An edit without the arguments (or the answer) to go on with.
+    #[error("the edit of call {tool_call_id} has no arguments to go on with")]
+    NoArguments {
+        /// The call.
+        tool_call_id: ToolCallId<'static>,
+    },
+    /// A field that has to be filled is not.
+    #[error("the field {field_name} has no value")]
+    MissingField {
+        /// The field.
+        field_name: String,
+    },
+    /// Values for an approval, or decisions for a form.
+    #[error("the answer is of another kind than the interrupt")]
+    WrongKind,
+    /// The stored state asks nothing.
+    #[error("nothing was asked")]
+    NothingAsked,
+    /// The stored state cannot be read.
+    #[error("the stored state of the interrupt cannot be read")]
+    Unreadable,
+    /// No such harness, or one that cannot be resumed.
+    #[error("the harness {harness} takes no answers")]
+    NoAnswers {
+        /// Its name.
+        harness: String,
+    },
 }

@@ -1,0 +1,147 @@
+//! The tool calls of a run: native ids to canonical ones, what is open, what ended.
+//!
+//! A native id that is used again in the same run gets a suffix, and its result follows it. A repetition of a message
+//! that was already seen starts nothing.
+
+use std::collections::{HashMap, HashSet};
+
+use causeway_contract::event::SideEffectStatus;
+use causeway_contract::id::{Name, ToolCallId};
+use causeway_contract::namespace::Namespace;
+
+use crate::json::Json;
+use crate::text;
+
+/// A call that was started in this run.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    /// Its id in the events.
+    pub id: ToolCallId<'static>,
+    /// Its id in the harness.
+    pub native: String,
+    /// Its tool.
+    pub name: Name<'static>,
+    /// Its arguments as compact JSON, with nothing hidden.
+    pub arguments: String,
+    /// Where it was started.
+    pub namespace: Namespace<'static>,
+    /// Whether it has not ended.
+    pub open: bool,
+    /// Whether a task that runs it was seen.
+    pub bound: bool,
+    /// The native message that asked for it.
+    pub message: Option<String>,
+    /// Streamed arguments that are no JSON object: the contract then allows no `tool.finished`.
+    pub broken: bool,
+}
+
+impl Call {
+    /// Whether these are its arguments, whatever the order of keys.
+    pub(super) fn has_arguments(&self, other: &Json<'_>) -> bool {
+        Json::parse(self.arguments.as_bytes()).is_ok_and(|mine| mine.same(other))
+    }
+}
+
+/// All calls of a run, in the order of their starts.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    all: Vec<Call>,
+    by_native: HashMap<String, Vec<usize>>,
+    used: HashSet<ToolCallId<'static>>,
+    /// Ids that calls of the interrupted run had, where they differ from the native ones.
+    aliases: HashMap<String, Vec<ToolCallId<'static>>>,
+    /// Messages whose calls were started.
+    seen: HashSet<String>,
+}
+
+impl Calls {
+    /// Makes the next call with this native id keep the id it had in the interrupted run.
+    pub(super) fn alias(&mut self, native: String, id: ToolCallId<'static>) {
+        self.aliases.entry(native).or_default().push(id);
+    }
+
+    /// Whether the calls of this native message were started; remembers the message.
+    pub(super) fn repeats(&mut self, message: Option<&str>) -> bool {
+        message.is_some_and(|id| !self.seen.insert(id.to_owned()))
+    }
+
+    /// The id for a new call with this native id.
+    pub(super) fn new_id(&mut self, native: &str, max: usize) -> ToolCallId<'static> {
+        if let Some(ids) = self.aliases.get_mut(native)
+            && !ids.is_empty()
+        {
+            let id = ids.remove(0);
+            if !self.used.contains(&id) {
+                return id;
+            }
+        }
+        let mut n = self.by_native.get(native).map_or(0, Vec::len);
+        loop {
+            n += 1;
+            let suffix = if n == 1 { String::new() } else { format!("#{n}") };
+            let base = text::call_id(native, max.saturating_sub(suffix.len()));
+            let base = base.as_ref().map_or("call", ToolCallId::as_str);
+            if let Some(id) = text::call_id(&format!("{base}{suffix}"), max)
+                && !self.used.contains(&id)
+            {
+                return id;
+            }
+        }
+    }
+
+    /// Remembers a call that was started.
+    pub(super) fn add(&mut self, call: Call) -> usize {
+        let at = self.all.len();
+        self.used.insert(call.id.clone());
+        self.by_native.entry(call.native.clone()).or_default().push(at);
+        self.all.push(call);
+        at
+    }
+
+    /// A call by its place.
+    pub(super) fn get(&self, at: usize) -> Option<&Call> {
+        self.all.get(at)
+    }
+
+    /// A call by its place.
+    pub(super) fn get_mut(&mut self, at: usize) -> Option<&mut Call> {
+        self.all.get_mut(at)
+    }
+
+    /// Whether a call with this native id was started in this run.
+    pub(super) fn knows(&self, native: &str) -> bool {
+        self.by_native.contains_key(native)
+    }
+
+    /// The first open call with this native id.
+    pub(super) fn open_by_native(&self, native: &str) -> Option<usize> {
+        self.places(native).find(|&at| self.all.get(at).is_some_and(|call| call.open))
+    }
+
+    /// The first open call with this native id that no task runs yet; else the first open one.
+    pub(super) fn unbound(&self, native: &str) -> Option<usize> {
+        self.places(native)
+            .find(|&at| self.all.get(at).is_some_and(|call| call.open && !call.bound))
+            .or_else(|| self.open_by_native(native))
+    }
+
+    fn places(&self, native: &str) -> impl Iterator<Item = usize> + '_ {
+        self.by_native.get(native).into_iter().flatten().copied()
+    }
+
+    /// The open calls with their places, in the order of their starts.
+    pub(super) fn open(&self) -> impl Iterator<Item = (usize, &Call)> {
+        self.all.iter().enumerate().filter(|(_, call)| call.open)
+    }
+
+    /// What the tools of this run may have done.
+    pub(super) fn side_effects(&self) -> SideEffectStatus {
+        if self.all.is_empty() {
+            SideEffectStatus::None
+        } else if self.open().next().is_none() {
+            SideEffectStatus::Known
+        } else {
+            SideEffectStatus::Possible
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The harnesses there are: names and aliases, what each can do, and how its adapter is made.
+//!
+//! A harness that is not listed as available is named all the same, with the reason: a catalogue that hides what is
+//! missing misleads.
+
+use crate::adapter::Adapter;
+use crate::deepagents::{self, DeepAgents};
+use crate::ids::Ids;
+use crate::turn::{Answer, AnswerError, Options, Turn};
+
+/// How well a harness does something.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Level {
+    /// The harness does it itself.
+    Native,
+    /// Causeway does it for the harness.
+    Emulated,
+    /// It cannot be done with this harness.
+    Unsupported,
+    /// It could be done, but this build does not have it.
+    Unavailable,
+}
+
+impl Level {
+    /// The wire spelling.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Emulated => "emulated",
+            Self::Unsupported => "unsupported",
+            Self::Unavailable => "unavailable",
+        }
+    }
+}
+
+/// One thing a harness may be able to do.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Capability {
+    /// What.
+    pub name: &'static str,
+    /// How well.
+    pub level: Level,
+    /// A sentence that says how, or why not.
+    pub note: &'static str,
+}
+
+/// A harness of the catalogue.
+#[derive(Clone, Copy, Debug)]
+pub struct Harness {
+    /// The canonical `harness_id`.
+    pub id: &'static str,
+    /// Its name for people.
+    pub title: &'static str,
+    /// Other names it goes by.
+    pub aliases: &'static [&'static str],
+    /// What it can do.
+    pub capabilities: &'static [Capability],
+    make: fn(Turn, Options, Box<dyn Ids>) -> Box<dyn Adapter>,
+    resume: fn(&str, &Answer) -> Result<String, AnswerError>,
+    answer: fn(&str, &[u8], &Options) -> Option<Answer>,
+}
+
+impl Harness {
+    /// An adapter for one turn.
+    pub fn adapter(&self, turn: Turn, options: Options, ids: Box<dyn Ids>) -> Box<dyn Adapter> {
+        (self.make)(turn, options, ids)
+    }
+
+    /// The value that makes the harness go on, as JSON; `private` is that of the interrupted run's state.
+    ///
+    /// # Errors
+    /// The answer does not fit what the interrupt asked.
+    pub fn resume_value(&self, private: &str, answer: &Answer) -> Result<String, AnswerError> {
+        (self.resume)(private, answer)
+    }
+
+    /// The answer behind a resume value that a recording repeats; `None` where it cannot be told.
+    pub fn answer_of(&self, private: &str, resume_value: &[u8], options: &Options) -> Option<Answer> {
+        (self.answer)(private, resume_value, options)
+    }
+
+    /// What it does of that name.
+    pub fn capability(&self, name: &str) -> Option<&'static Capability> {
+        self.capabilities.iter().find(|capability| capability.name == name)
+    }
+}
+
+/// Every harness with an adapter.
+pub const HARNESSES: &[Harness] = &[Harness {
+    id: deepagents::HARNESS,
+    title: "deepagents (LangGraph)",
+    aliases: &["langgraph"],
+    capabilities: DEEPAGENTS,
+    make: |turn, options, ids| Box::new(DeepAgents::new(turn, options, ids)),
+    resume: deepagents::resume_value,
+    answer: deepagents::answer_of,
+}];
+
+/// The harness with this name or alias.
+pub fn find(name: &str) -> Option<&'static Harness> {
+    HARNESSES.iter().find(|harness| harness.id == name || harness.aliases.contains(&name))
+}
+
+/// The value that makes a harness go on.
+///
+/// # Errors
+/// There is no such harness, or the answer does not fit what the interrupt asked.
+pub fn resume_value(harness: &str, private: &str, answer: &Answer) -> Result<String, AnswerError> {
+    let found = find(harness).ok_or_else(|| AnswerError::NoAnswers { harness: harness.to_owned() })?;
+    found.resume_value(private, answer)
+}
+
+const fn can(name: &'static str, level: Level, note: &'static str) -> Capability {
+    Capability { name, level, note }
+}
+
+const DEEPAGENTS: &[Capability] = &[
+    can("text", Level::Native, "Text streams as the model gives it."),
+    can("reasoning", Level::Native, "Thinking blocks of Anthropic, OpenAI and others stream as reasoning."),
+    can("tools", Level::Native, "Calls and results come with each step of the graph."),
+    can("tool_arguments_stream", Level::Native, "Pieces of arguments stream when the agent asks for it."),
+    can("subagents", Level::Native, "Each delegation is a namespace, nested and in parallel."),
+    can("tool_approval", Level::Native, "Gated calls wait durably and are answered in any later process."),
+    can("form_input", Level::Native, "Forms are a gated tool; plain pauses become a form with one field."),
+    can("resume", Level::Native, "A pause is answered from the stored state."),
+    can("restore", Level::Native, "Every turn starts from the committed state of the conversation."),
+    can("cancel", Level::Native, "A turn is left at once, in the middle of a tool too."),
+    can("usage", Level::Emulated, "Counts come per model call; Causeway adds them up for the run."),
+    can("cost", Level::Unsupported, "The harness does not know prices."),
+];
+
+#[cfg(test)]
+mod tests {
+    use causeway_contract::id::Name;
+
+    use super::*;
+    use crate::ids::SeededIds;
+
+    #[test]
+    fn a_harness_is_found_by_its_id_and_its_alias() {
+        for name in ["deepagents", "langgraph"] {
+            let harness = find(name).unwrap();
+            assert_eq!(harness.id, "deepagents");
+            let options = Options::new(Name::new("agent").unwrap());
+            let mut adapter = harness.adapter(Turn::Start, options, Box::new(SeededIds::new(1)));
+            assert!(adapter.poll().is_some(), "run.started waits");
+        }
+        assert!(find("Deepagents").is_none());
+        assert_eq!(find("deepagents").unwrap().capability("cost").unwrap().level, Level::Unsupported);
+    }
+}

@@ -1,0 +1,4 @@
+//! The deepagents adapter against the goldens, the recordings, the cases, and damaged recordings.
+
+mod golden;
+mod support;
