@@ -7,6 +7,7 @@ pub mod adapter;
 pub mod deepagents;
 pub mod ids;
 pub mod json;
+pub mod recording;
 pub mod redact;
 pub mod registry;
 pub mod text;

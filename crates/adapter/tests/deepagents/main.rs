@@ -1,4 +1,5 @@
 //! The deepagents adapter against the goldens, the recordings, the cases, and damaged recordings.
 
 mod golden;
+mod recorded;
 mod support;
