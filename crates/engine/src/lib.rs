@@ -1,1 +1,27 @@
-//! Placeholder while the workspace is laid out.
+//! Runs: decided by a pure coordinator, driven by tokio tasks, made durable by a store, read by cursors.
+//!
+//! Refuses: public frames (that is `causeway-encode`), HTTP (that is `causeway-server`), and any event that the store
+//! has not acknowledged.
+
+mod clock;
+pub mod config;
+pub mod coordinator;
+mod drive;
+pub mod engine;
+pub mod error;
+pub mod failure;
+mod feed;
+pub mod harness;
+pub mod metrics;
+pub mod process;
+mod recording;
+mod repair;
+mod start;
+mod subscription;
+mod translate;
+
+pub use config::{AgentConfig, Settings};
+pub use coordinator::Coordinator;
+pub use engine::Engine;
+pub use error::{Error, OpenError};
+pub use subscription::Subscription;

@@ -1,0 +1,218 @@
+//! What the engine is told about itself and about every agent.
+//!
+//! Refuses to read files or environment: whoever embeds the engine fills these structs. Secrets are not printed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use causeway_contract::id::Name;
+use causeway_contract::limits::Limits;
+pub use causeway_lifecycle::Thread;
+
+use crate::harness::Harness;
+
+/// What the engine is told about itself.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Settings {
+    /// Where worker state lives; made when a worker needs it.
+    pub data_dir: PathBuf,
+    /// How long a write is tried again while the store says that it cannot, before the run is left to recovery.
+    pub store_patience: Duration,
+    /// How long a run that lost its store waits between two tries to give it its terminal.
+    pub repair_interval: Duration,
+    /// Events that may wait for the store before the harness is no longer read.
+    pub max_unwritten_events: usize,
+    /// The same in bytes.
+    pub max_unwritten_bytes: usize,
+    /// Events of an active run that are kept in memory for its readers; older ones are read from the store.
+    pub tail_events: usize,
+    /// The same in bytes.
+    pub tail_bytes: usize,
+}
+
+impl Settings {
+    /// The defaults, with worker state under `data_dir`.
+    pub fn new(data_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            data_dir: data_dir.into(),
+            store_patience: Duration::from_secs(5),
+            repair_interval: Duration::from_secs(1),
+            max_unwritten_events: 512,
+            max_unwritten_bytes: 1 << 20,
+            tail_events: 256,
+            tail_bytes: 128 << 10,
+        }
+    }
+}
+
+/// One agent: a harness, how it is driven, and the bounds of its runs.
+#[derive(Clone, Debug)]
+pub struct AgentConfig {
+    /// The id that requests name.
+    pub id: Name<'static>,
+    /// The display name that interrupts show; the id where absent.
+    pub name: Option<Name<'static>>,
+    /// The harness, canonical name or alias, as the adapter registry knows it.
+    pub harness: String,
+    /// Whether the conversation's state outlives a run (R13).
+    pub thread: Thread,
+    /// The longest a run may be active.
+    pub deadline: Duration,
+    /// The longest a harness may be silent.
+    pub idle_timeout: Duration,
+    /// What happens to a run whose client goes away.
+    pub on_disconnect: OnDisconnect,
+    /// Yield the pieces of streamed tool arguments.
+    pub stream_arguments: bool,
+    /// Remove terminal escape sequences from content.
+    pub strip_escapes: bool,
+    /// Replace known shapes of secrets in tool arguments and results.
+    pub redact_content: bool,
+    /// Whether a start may carry files for the harness.
+    pub allow_files: bool,
+    /// How long an interrupt may be answered; `None` is for ever.
+    pub interrupt_expiry: Option<Duration>,
+    /// The bounds of a run's events.
+    pub limits: Limits,
+    /// Where the native stream comes from.
+    pub driver: Driver,
+}
+
+impl AgentConfig {
+    /// An agent with the defaults of `causeway.toml`.
+    pub fn new(id: Name<'static>, harness: impl Into<String>, driver: Driver) -> Self {
+        Self {
+            id,
+            name: None,
+            harness: harness.into(),
+            thread: Thread::Durable,
+            deadline: Duration::from_secs(15 * 60),
+            idle_timeout: Duration::from_secs(5 * 60),
+            on_disconnect: OnDisconnect::Continue,
+            stream_arguments: false,
+            strip_escapes: false,
+            redact_content: false,
+            allow_files: false,
+            interrupt_expiry: None,
+            limits: Limits::DEFAULT,
+            driver,
+        }
+    }
+}
+
+/// What happens to a run when the last client that follows it goes away.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum OnDisconnect {
+    /// It goes on.
+    #[default]
+    Continue,
+    /// It is cancelled (`run.cancelled`, reason `disconnect`).
+    Cancel,
+}
+
+/// Where a native stream comes from.
+#[derive(Clone)]
+pub enum Driver {
+    /// A worker process that speaks worker protocol 1.
+    Process(ProcessConfig),
+    /// A recorded native stream, played again.
+    Recording(RecordingConfig),
+    /// A harness of the embedder's own.
+    Custom(Arc<dyn Harness>),
+}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Process(process) => process.fmt(f),
+            Self::Recording(recording) => recording.fmt(f),
+            Self::Custom(_) => f.write_str("Custom"),
+        }
+    }
+}
+
+/// A worker process.
+#[derive(Clone, Eq, PartialEq)]
+pub struct ProcessConfig {
+    /// Program and arguments, with the placeholders `{data_dir} {agent} {conversation} {epoch} {run}`.
+    pub command: Vec<String>,
+    /// What a worker serves.
+    pub scope: Scope,
+    /// How long an idle worker is kept.
+    pub idle_exit: Duration,
+    /// How long a worker may take to say hello.
+    pub start_timeout: Duration,
+    /// How long a cancelled turn gets before its worker is killed.
+    pub cancel_grace: Duration,
+    /// Workers of this agent at once.
+    pub max_workers: usize,
+    /// What the environment holds besides `PATH`, `HOME` and `LANG`; may hold secrets.
+    pub env: BTreeMap<String, String>,
+}
+
+impl ProcessConfig {
+    /// A worker with the defaults of `causeway.toml`.
+    pub fn new(command: Vec<String>) -> Self {
+        Self {
+            command,
+            scope: Scope::Conversation,
+            idle_exit: Duration::from_secs(5 * 60),
+            start_timeout: Duration::from_secs(30),
+            cancel_grace: Duration::from_secs(5),
+            max_workers: 16,
+            env: BTreeMap::new(),
+        }
+    }
+}
+
+/// Names of variables only: values may be secrets.
+impl fmt::Debug for ProcessConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProcessConfig")
+            .field("program", &self.command.first())
+            .field("scope", &self.scope)
+            .field("idle_exit", &self.idle_exit)
+            .field("start_timeout", &self.start_timeout)
+            .field("cancel_grace", &self.cancel_grace)
+            .field("max_workers", &self.max_workers)
+            .field("env", &self.env.keys())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a worker serves.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Scope {
+    /// All runs of one conversation (and epoch), one after another.
+    #[default]
+    Conversation,
+    /// One run.
+    Run,
+}
+
+/// A recorded native stream.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct RecordingConfig {
+    /// The file of native lines.
+    pub file: PathBuf,
+    /// The pause between two lines.
+    pub pace: Pace,
+}
+
+/// How fast a recording is played.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Pace {
+    /// As fast as it is read.
+    #[default]
+    Fast,
+    /// One line every so often; the files carry no times of their own.
+    Every(Duration),
+}
+
+impl Pace {
+    /// The pace of `pace = "recorded"`: one line every 50 ms.
+    pub const RECORDED: Self = Self::Every(Duration::from_millis(50));
+}

@@ -1,0 +1,253 @@
+//! The task that drives one run: harness items into the adapter, drafts into the coordinator, effects out.
+//!
+//! Refuses decisions: what an input means is the coordinator's. Time, order and patience are its own: it gathers what
+//! is ready into one append, and does not read the harness while too much is unwritten.
+
+mod perform;
+mod write;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use causeway_adapter::{Adapter, Close, ItemError, Output};
+use causeway_contract::event::CancelReason;
+use causeway_contract::id::RunId;
+use causeway_store::Record;
+use causeway_store::model::{Generation, Open, StaleThread};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::clock;
+use crate::config::OnDisconnect;
+use crate::coordinator::{Coordinator, Effect, Head, Input, Rejection, Signal, Stage};
+use crate::engine::{Agent, Inner};
+use crate::failure::Failure;
+use crate::feed::Feed;
+use crate::harness::{Item, Session, Turn, TurnEnd};
+use write::Write;
+
+/// Everything that one run consists of while it is driven.
+pub(crate) struct Drive {
+    inner: Arc<Inner>,
+    agent: Arc<Agent>,
+    run_id: RunId<'static>,
+    lost: crate::repair::Lost,
+    generation: Generation,
+    base_revision: u64,
+    stale: Vec<StaleThread>,
+    coordinator: Coordinator,
+    effects: VecDeque<Effect>,
+    adapter: Box<dyn Adapter>,
+    session: Box<dyn Session>,
+    session_over: bool,
+    feed: Arc<Feed>,
+    cancel: watch::Receiver<Option<CancelReason>>,
+    cancel_seen: bool,
+    /// Decided, not handed to the store yet.
+    batch: Vec<Record>,
+    batch_bytes: usize,
+    /// On its way to the store.
+    write: Option<Write>,
+    /// Handed to the store or about to be, not shown yet.
+    unshown: VecDeque<Record>,
+    deadline: Instant,
+    idle_since: Instant,
+    /// When a cancelled turn is stopped by force.
+    grace_over: Option<Instant>,
+}
+
+/// What woke the task.
+enum Wake {
+    Written(bool),
+    Cancel(CancelReason),
+    Deadline,
+    GraceOver,
+    Idle,
+    Item(Item),
+}
+
+impl Drive {
+    #[expect(clippy::too_many_arguments, reason = "everything a run consists of, once")]
+    pub(crate) fn new(
+        inner: Arc<Inner>,
+        agent: Arc<Agent>,
+        coordinator: Coordinator,
+        adapter: Box<dyn Adapter>,
+        opened: &Open,
+        turn: Turn,
+        stale: Vec<StaleThread>,
+        feed: Arc<Feed>,
+        cancel: watch::Receiver<Option<CancelReason>>,
+    ) -> Self {
+        let now = Instant::now();
+        let lost = crate::repair::Lost {
+            run_id: turn.run_id.clone(),
+            conversation_id: turn.conversation_id.clone(),
+            thread: agent.config.thread,
+        };
+        Self {
+            run_id: turn.run_id.clone(),
+            lost,
+            generation: opened.generation,
+            base_revision: opened.base_revision().value(),
+            stale,
+            coordinator,
+            effects: VecDeque::new(),
+            adapter,
+            session: agent.harness.begin(turn),
+            session_over: false,
+            feed,
+            cancel,
+            cancel_seen: false,
+            batch: Vec::new(),
+            batch_bytes: 0,
+            write: None,
+            unshown: VecDeque::new(),
+            deadline: now + agent.config.deadline,
+            idle_since: now,
+            grace_over: None,
+            inner,
+            agent,
+        }
+    }
+
+    /// Drives the run to its end; `first` is `run.started`, which the log has.
+    pub(crate) async fn run(mut self, first: Record) {
+        self.unshown.push_back(first);
+        self.tell(Signal::Opened { base_revision: self.base_revision });
+        loop {
+            self.perform().await;
+            if matches!(self.coordinator.stage(), Stage::Ended(_)) {
+                break;
+            }
+            self.begin_write();
+            let wake = self.wait().await;
+            self.take(wake).await;
+        }
+        self.leave().await;
+    }
+
+    /// Tells the coordinator, now; what it wants waits in `effects`.
+    fn tell(&mut self, signal: Signal) {
+        let mut effects = Vec::new();
+        self.coordinator.apply(Input::new(clock::now(), signal), &mut effects);
+        self.effects.extend(effects);
+    }
+
+    async fn wait(&mut self) -> Wake {
+        let cancelling = self.coordinator.stage() == Stage::Cancelling;
+        let reading = !self.session_over && !self.is_full();
+        if !reading {
+            // Silence is only held against a harness that is being listened to.
+            self.idle_since = Instant::now();
+        }
+        let idle_at = self.idle_since + self.agent.config.idle_timeout;
+        let grace_over = self.grace_over.unwrap_or(self.deadline);
+        let leaves_with_client = self.agent.config.on_disconnect == OnDisconnect::Cancel;
+        tokio::select! {
+            biased;
+            written = Write::wait(&mut self.write), if self.write.is_some() => Wake::Written(written),
+            reason = asked(&mut self.cancel), if !self.cancel_seen => Wake::Cancel(reason),
+            () = self.feed.abandoned(), if leaves_with_client && !cancelling => {
+                Wake::Cancel(CancelReason::Disconnect)
+            }
+            () = tokio::time::sleep_until(grace_over), if cancelling => Wake::GraceOver,
+            () = tokio::time::sleep_until(self.deadline), if !cancelling => Wake::Deadline,
+            item = self.session.next(), if reading => Wake::Item(item),
+            () = tokio::time::sleep_until(idle_at), if reading && !cancelling => Wake::Idle,
+        }
+    }
+
+    async fn take(&mut self, wake: Wake) {
+        match wake {
+            Wake::Written(true) => self.written(),
+            Wake::Written(false) => {
+                self.write = None;
+                self.tell(Signal::AppendFailed);
+            }
+            Wake::Cancel(reason) => {
+                self.cancel_seen = true;
+                self.tell(Signal::Cancel(reason));
+            }
+            Wake::Deadline => self.tell(Signal::Cancel(CancelReason::Deadline)),
+            Wake::GraceOver => {
+                tracing::warn!(run_id = %self.run_id, "a cancelled turn did not end in time and is stopped");
+                self.stop_session().await;
+                self.tell(Signal::Closed);
+            }
+            Wake::Idle => self.tell(Signal::Failed(Failure::HarnessTimeout)),
+            Wake::Item(Item::Line(line)) => {
+                self.idle_since = Instant::now();
+                let handled = self.adapter.handle(&line);
+                self.pump().await;
+                if let Err(error) = handled {
+                    self.refuse(&error);
+                }
+            }
+            Wake::Item(Item::End(end)) => {
+                self.session_over = true;
+                self.end(end).await;
+            }
+        }
+    }
+
+    async fn end(&mut self, end: TurnEnd) {
+        let how = match end {
+            TurnEnd::Regular => Close::End,
+            TurnEnd::Broken | TurnEnd::Failed(_) => Close::Broken,
+        };
+        self.adapter.close(how);
+        match end {
+            TurnEnd::Regular | TurnEnd::Broken => {
+                self.pump().await;
+                self.tell(Signal::Closed);
+            }
+            // What the driver knows is more exact than what the adapter can see of it.
+            TurnEnd::Failed(failure) => self.tell(Signal::Failed(failure)),
+        }
+    }
+
+    /// Passes on what the adapter has to say.
+    async fn pump(&mut self) {
+        while let Some(output) = self.adapter.poll() {
+            match output {
+                Output::Draft(draft) => self.tell(Signal::Draft(draft)),
+                Output::State(state) => {
+                    self.tell(Signal::State(Head { reference: state.head, private: Some(state.private) }));
+                }
+                Output::Result(whole) => self.keep_result(whole).await,
+            }
+        }
+    }
+
+    /// The adapter could not read an item, or broke a rule itself.
+    fn refuse(&mut self, error: &ItemError) {
+        let signal = match Rejection::of(error) {
+            Some(rejection) => Signal::Rejected(rejection),
+            None => {
+                tracing::warn!(run_id = %self.run_id, %error, "a native item was refused");
+                Signal::Failed(match error {
+                    ItemError::Oversized { .. } => Failure::OutputOversized,
+                    _other => Failure::OutputMalformed,
+                })
+            }
+        };
+        self.tell(signal);
+    }
+
+    fn is_full(&self) -> bool {
+        let unwritten = self.unshown.len();
+        let bytes = self.batch_bytes + self.write.as_ref().map_or(0, Write::bytes);
+        unwritten >= self.inner.settings.max_unwritten_events
+            || bytes >= self.inner.settings.max_unwritten_bytes
+    }
+}
+
+/// The reason of a cancel, once somebody asks for one. Never returns if nobody can any more.
+async fn asked(cancel: &mut watch::Receiver<Option<CancelReason>>) -> CancelReason {
+    let asked = cancel.wait_for(Option::is_some).await.ok().and_then(|reason| *reason);
+    match asked {
+        Some(reason) => reason,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,330 @@
+//! What the coordinator wants done, done in order.
+//!
+//! Refuses to reorder: a commit waits for every append before it, and nothing is shown before it is durable.
+
+use std::time::Duration;
+
+use causeway_adapter::adapter::WholeResult;
+use causeway_contract::event::{EventData, Sequence};
+use causeway_contract::receipt::CommitReceipt;
+use causeway_contract::timestamp::Timestamp;
+use causeway_store::model::{Final, HeadMove, InterruptCommit, Outcome as StoreOutcome, Revision};
+use causeway_store::record::Payload;
+use causeway_store::{Error, Record, Refusal};
+use tokio::time::Instant;
+
+use super::Drive;
+use super::write::Write;
+use crate::clock;
+use crate::coordinator::{Closing, Commit, Effect, Outcome, Rejection, Signal};
+use crate::metrics::count;
+use crate::repair::backoff;
+
+/// How long a session may take to be stopped by force, or to say its last words after the terminal.
+const STOP_PATIENCE: Duration = Duration::from_secs(30);
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// How a commit went.
+enum Went {
+    Committed(Option<CommitReceipt>),
+    Refused,
+    Unknown,
+    /// Somebody else writes this run now.
+    Ousted,
+}
+
+impl Drive {
+    /// Performs effects in order until there are none; answers may bring new ones.
+    pub(super) async fn perform(&mut self) {
+        while let Some(effect) = self.effects.pop_front() {
+            match effect {
+                // The engine opened the run before this task was there.
+                Effect::Open(event) => {
+                    tracing::error!(run_id = %event.run_id, "a run that is open was opened again");
+                }
+                Effect::Append(event) => self.gather(Record::from_event(&event)),
+                Effect::Commit(commit) => self.commit(*commit).await,
+                Effect::ReadOutcome => {
+                    let outcome = self.read_outcome().await;
+                    self.tell(Signal::Outcome(outcome));
+                }
+                Effect::Deliver { through } => self.show(through),
+                Effect::CancelHarness(reason) => {
+                    tracing::info!(run_id = %self.run_id, %reason, "the turn is cancelled");
+                    self.session.cancel();
+                    self.grace_over = Some(Instant::now() + self.agent.harness.cancel_grace());
+                    if self.session_over {
+                        // Nobody is left who could hand over a state.
+                        self.tell(Signal::Closed);
+                    }
+                }
+                Effect::StopHarness => self.stop_session().await,
+                Effect::Reject(rejection) => self.note(rejection),
+                Effect::Late(late) => {
+                    count(&self.inner.metrics.late, 1);
+                    tracing::debug!(run_id = %self.run_id, ?late, "something came after the end of the run");
+                }
+                Effect::Close(how) => self.close(how),
+            }
+        }
+    }
+
+    fn gather(&mut self, record: Record) {
+        self.batch_bytes += record.stored_len();
+        self.unshown.push_back(record.clone());
+        self.batch.push(record);
+    }
+
+    /// Hands what was gathered to the store, one append at a time.
+    pub(super) fn begin_write(&mut self) {
+        if self.write.is_none() {
+            let records = std::mem::take(&mut self.batch);
+            let bytes = std::mem::take(&mut self.batch_bytes);
+            self.write = Write::begin(&self.inner, &self.run_id, self.generation, records, bytes);
+        }
+    }
+
+    pub(super) fn written(&mut self) {
+        if let Some(write) = self.write.take() {
+            self.tell(Signal::Appended { through: write.last });
+        }
+    }
+
+    /// Waits until everything decided so far is durable.
+    async fn flush(&mut self) -> bool {
+        loop {
+            self.begin_write();
+            if self.write.is_none() {
+                return true;
+            }
+            if !Write::wait(&mut self.write).await {
+                self.write = None;
+                return false;
+            }
+            self.written();
+        }
+    }
+
+    async fn commit(&mut self, commit: Commit) {
+        if !self.flush().await {
+            self.tell(Signal::AppendFailed);
+            return;
+        }
+        let status = commit.status;
+        let tail: Vec<Record> = commit.events.iter().map(Record::from_event).collect();
+        let went = match self.interrupt_commit(&commit, &tail) {
+            Some(interrupt) => self.commit_interrupt(interrupt).await,
+            None => self.commit_final(&commit, &tail).await,
+        };
+        let signal = match went {
+            Went::Committed(receipt) => {
+                self.unshown.extend(tail);
+                self.inner.metrics.ended(status);
+                Signal::Committed(receipt)
+            }
+            Went::Refused => Signal::CommitRefused,
+            Went::Unknown => {
+                // Shown only if the store turns out to have it.
+                self.unshown.extend(tail);
+                Signal::CommitUnknown
+            }
+            Went::Ousted => Signal::AppendFailed,
+        };
+        self.tell(signal);
+    }
+
+    async fn commit_final(&mut self, commit: &Commit, tail: &[Record]) -> Went {
+        let head = commit.head.as_ref().map(|head| HeadMove {
+            expected: Revision::new(head.from),
+            head_ref: head.head.reference.clone(),
+        });
+        // Moving the head is tried once (R15). A terminal that moves nothing may be tried as often as it takes.
+        let patience = if head.is_some() { Duration::ZERO } else { self.inner.settings.store_patience };
+        let until = Instant::now() + patience;
+        let mut tries = 0;
+        loop {
+            let end = Final { tail: tail.to_vec(), head: head.clone() };
+            let error = match self.inner.store.commit_final(&self.run_id, self.generation, end).await {
+                Ok(()) => return Went::Committed(None),
+                Err(error) => error,
+            };
+            let unavailable = matches!(error, Error::Unavailable(_));
+            if !unavailable || Instant::now() >= until {
+                return self.went(&error);
+            }
+            tokio::time::sleep(backoff(tries)).await;
+            tries += 1;
+        }
+    }
+
+    async fn commit_interrupt(&mut self, interrupt: InterruptCommit) -> Went {
+        match self.inner.store.commit_interrupt(&self.run_id, self.generation, interrupt).await {
+            Ok(receipt) => Went::Committed(Some(receipt)),
+            Err(error) => self.went(&error),
+        }
+    }
+
+    fn interrupt_commit(&self, commit: &Commit, tail: &[Record]) -> Option<InterruptCommit> {
+        let interrupt_id = commit.interrupt.clone()?;
+        let head = commit.head.as_ref()?;
+        let (request, reason) =
+            commit.events.iter().zip(tail).find_map(|(event, record)| match &event.data {
+                EventData::InterruptRequested(requested) => {
+                    Some((record.data.clone(), requested.request.reason()))
+                }
+                _other => None,
+            })?;
+        let expires_at = self.agent.config.interrupt_expiry.and_then(|expiry| {
+            let now = clock::now();
+            let seconds = now.unix_seconds().checked_add(i64::try_from(expiry.as_secs()).ok()?)?;
+            Some(Timestamp::from_unix(seconds, 0))
+        });
+        Some(InterruptCommit {
+            tail: tail.to_vec(),
+            head: HeadMove { expected: Revision::new(head.from), head_ref: head.head.reference.clone() },
+            interrupt_id,
+            reason,
+            request,
+            snapshot: Payload::from(head.head.private.clone().unwrap_or_else(|| "{}".to_owned())),
+            expires_at,
+        })
+    }
+
+    fn went(&self, error: &Error) -> Went {
+        tracing::warn!(run_id = %self.run_id, %error, "the commit of this run failed");
+        match error {
+            Error::Unknown(_) => Went::Unknown,
+            Error::Refused(Refusal::Fenced { .. } | Refusal::Ended { .. } | Refusal::UnknownRun) => {
+                Went::Ousted
+            }
+            Error::Refused(_) | Error::Unavailable(_) | Error::Misuse(_) => Went::Refused,
+            _other => Went::Refused,
+        }
+    }
+
+    /// Fence before you speak: after the fence, a commit that has not landed never will.
+    async fn read_outcome(&mut self) -> Outcome {
+        let until = Instant::now() + self.inner.settings.store_patience;
+        let mut tries = 0;
+        loop {
+            match self.inner.store.fence(&self.run_id).await {
+                Ok(fenced) => {
+                    self.generation = fenced.generation;
+                    self.forget_unwritten(fenced.last_sequence);
+                    return Outcome::NotCommitted;
+                }
+                Err(Error::Refused(Refusal::Ended { .. })) => match self.landed().await {
+                    Some(true) => return Outcome::Committed,
+                    // Somebody else ended it: readers must go and see.
+                    Some(false) => return Outcome::Unreachable,
+                    None => {}
+                },
+                Err(error @ (Error::Refused(_) | Error::Misuse(_))) => {
+                    tracing::error!(run_id = %self.run_id, %error, "the run cannot be fenced");
+                    return Outcome::Unreachable;
+                }
+                Err(error) => {
+                    tracing::warn!(run_id = %self.run_id, %error, "the outcome of the commit cannot be read yet");
+                }
+            }
+            if Instant::now() >= until {
+                return Outcome::Unreachable;
+            }
+            tokio::time::sleep(backoff(tries)).await;
+            tries += 1;
+        }
+    }
+
+    /// Whether the terminal in the log is the one this run tried to commit.
+    async fn landed(&mut self) -> Option<bool> {
+        match self.inner.store.outcome(&self.run_id).await {
+            Ok(StoreOutcome::Ended { terminal, .. }) => {
+                Some(self.unshown.back().is_some_and(|last| *last == terminal))
+            }
+            Ok(StoreOutcome::Running { .. } | StoreOutcome::Missing) => Some(false),
+            Err(_) => None,
+        }
+    }
+
+    /// What was to be committed with a lost commit is not in the log.
+    fn forget_unwritten(&mut self, last: Sequence) {
+        self.unshown.retain(|record| record.sequence <= last);
+    }
+
+    fn show(&mut self, through: Sequence) {
+        let due = self.unshown.iter().take_while(|record| record.sequence <= through).count();
+        count(&self.inner.metrics.events, due as u64);
+        self.feed.publish(self.unshown.drain(..due));
+    }
+
+    pub(super) async fn stop_session(&mut self) {
+        if self.session_over {
+            return;
+        }
+        self.session_over = true;
+        if tokio::time::timeout(STOP_PATIENCE, self.session.stop()).await.is_err() {
+            tracing::error!(run_id = %self.run_id, "the turn could not be stopped in time");
+        }
+    }
+
+    pub(super) fn note(&self, rejection: Rejection) {
+        count(&self.inner.metrics.rejected, 1);
+        let sequence = rejection.sequence.map(Sequence::value);
+        let event_type = rejection.event_type.map(causeway_contract::EventType::as_str);
+        tracing::warn!(run_id = %self.run_id, sequence, event_type, rule = %rejection.verdict, "event refused");
+        self.inner.findings.note(self.run_id.clone(), rejection);
+    }
+
+    fn close(&mut self, how: Closing) {
+        let stage = self.coordinator.stage();
+        tracing::info!(run_id = %self.run_id, ?stage, "run over");
+        self.inner.forget(&self.run_id);
+        self.feed.close(how);
+        if how == Closing::WithoutTerminal {
+            count(&self.inner.metrics.lost, 1);
+            self.inner.repairs.add(self.lost.clone());
+        }
+    }
+
+    /// Keeps a whole result before the event that refers to it is written.
+    pub(super) async fn keep_result(&mut self, whole: WholeResult) {
+        let until = Instant::now() + self.inner.settings.store_patience;
+        let mut tries = 0;
+        loop {
+            let bytes = whole.text.clone().into_bytes();
+            let error = match self.inner.store.put_result(&self.run_id, &whole.result_ref, bytes).await {
+                Ok(()) => return,
+                Err(error) => error,
+            };
+            let may_try = matches!(error, Error::Unavailable(_) | Error::Unknown(_));
+            if !may_try || Instant::now() >= until {
+                // The event shows what it shows; asking for the whole is then answered with "no such result".
+                tracing::warn!(run_id = %self.run_id, %error, "a whole tool result was not kept");
+                return;
+            }
+            tokio::time::sleep(backoff(tries)).await;
+            tries += 1;
+        }
+    }
+
+    /// After the end: hears the session out, so that its worker can serve the next turn.
+    pub(super) async fn leave(mut self) {
+        let last_words = async {
+            while !self.session_over {
+                match self.session.next().await {
+                    crate::harness::Item::Line(_) => count(&self.inner.metrics.late, 1),
+                    crate::harness::Item::End(_) => self.session_over = true,
+                }
+            }
+        };
+        if tokio::time::timeout(LAST_WORDS, last_words).await.is_err() {
+            self.stop_session().await;
+        }
+        if self.session.forgot() && !self.stale.is_empty() {
+            let runs: Vec<_> = self.stale.iter().map(|stale| stale.run_id.clone()).collect();
+            if let Err(error) = self.inner.store.threads_forgotten(&runs).await {
+                tracing::debug!(run_id = %self.run_id, %error, "forgotten threads were not noted");
+            }
+        }
+    }
+}

@@ -1,0 +1,482 @@
+//! The handle that servers and embedders hold: start, cancel, look, follow.
+//!
+//! Refuses to answer before the log has it: a start is answered once `run.started` and the request are durable.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use causeway_adapter::registry::HARNESSES;
+use causeway_contract::event::{CancelReason, Sequence};
+use causeway_contract::id::{ConversationId, Name, RunId};
+use causeway_lifecycle::Thread;
+use causeway_store::Store;
+use causeway_store::model::{
+    Cursor, Health, Idempotency, Interrupt, Owner, Page, Run, RunFilter, RunPage, Status, Withdrawal,
+};
+use tokio::sync::watch;
+
+use crate::config::{AgentConfig, Driver, Settings};
+use crate::error::{Error, OpenError};
+use crate::feed::Feed;
+use crate::harness::Harness;
+use crate::metrics::{Findings, Metrics};
+use crate::recording::Recording;
+use crate::repair::Repairs;
+use crate::subscription::Subscription;
+use crate::translate::Translator;
+use crate::{coordinator, process, repair, start};
+
+pub use causeway_adapter::registry::{Capability, Harness as HarnessInfo, Level};
+
+/// Runs agents and keeps what they say. Cheap to clone; every clone is the same engine.
+#[derive(Clone)]
+pub struct Engine {
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// A request to start a run.
+#[derive(Clone, Debug)]
+pub struct StartRun {
+    /// Whose run.
+    pub owner: Owner,
+    /// The agent.
+    pub agent_id: Name<'static>,
+    /// The conversation; made if it is new.
+    pub conversation_id: ConversationId<'static>,
+    /// What the user says.
+    pub message: String,
+    /// A JSON object for the harness's context, as text.
+    pub context: Option<String>,
+    /// A JSON object from path to text, as text; refused unless the agent allows it.
+    pub files: Option<String>,
+    /// W3C trace context.
+    pub traceparent: Option<String>,
+    /// The client's key for "the same request again".
+    pub idempotency: Option<Idempotency>,
+}
+
+impl StartRun {
+    /// A request with nothing optional.
+    pub fn new(
+        owner: Owner,
+        agent_id: Name<'static>,
+        conversation_id: ConversationId<'static>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            owner,
+            agent_id,
+            conversation_id,
+            message: message.into(),
+            context: None,
+            files: None,
+            traceparent: None,
+            idempotency: None,
+        }
+    }
+
+    /// The same with a context for the harness.
+    pub fn context(mut self, context: Option<String>) -> Self {
+        self.context = context;
+        self
+    }
+
+    /// The same with files.
+    pub fn files(mut self, files: Option<String>) -> Self {
+        self.files = files;
+        self
+    }
+
+    /// The same with a trace context.
+    pub fn traceparent(mut self, traceparent: Option<String>) -> Self {
+        self.traceparent = traceparent;
+        self
+    }
+
+    /// The same under an idempotency key.
+    pub fn idempotency(mut self, idempotency: Option<Idempotency>) -> Self {
+        self.idempotency = idempotency;
+        self
+    }
+}
+
+/// A run that was started, now or by the same request before.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Started {
+    /// The run.
+    pub run_id: RunId<'static>,
+    /// Whether the same request had started it before.
+    pub replayed: bool,
+}
+
+/// What a cancel did.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Cancelled {
+    /// The run that was meant; `None` where a conversation had none to cancel.
+    pub run_id: Option<RunId<'static>>,
+    /// Whether the run ended as `run.cancelled`, by this call or an earlier one.
+    pub cancelled: bool,
+    /// Whether this call took back the run's pending interrupt.
+    pub interrupt_voided: bool,
+}
+
+pub(crate) struct Inner {
+    pub settings: Settings,
+    pub agents: BTreeMap<String, Arc<Agent>>,
+    pub store: Arc<dyn Store>,
+    pub active: Mutex<HashMap<RunId<'static>, Active>>,
+    pub draining: AtomicBool,
+    /// How many runs are driven here.
+    pub driven: watch::Sender<usize>,
+    pub metrics: Metrics,
+    pub findings: Findings,
+    pub repairs: Repairs,
+}
+
+/// An agent, ready to run.
+pub(crate) struct Agent {
+    pub config: AgentConfig,
+    pub harness: Arc<dyn Harness>,
+    pub translator: Translator,
+}
+
+/// A run that is driven here.
+#[derive(Clone)]
+pub(crate) struct Active {
+    pub feed: Arc<Feed>,
+    pub cancel: watch::Sender<Option<CancelReason>>,
+    pub grace: Duration,
+}
+
+impl Engine {
+    /// Opens an engine: ends what a killed gateway left running, then gives every run without a terminal its own.
+    ///
+    /// # Errors
+    /// An agent that cannot be set up, or a store that cannot be recovered.
+    pub async fn open(
+        settings: Settings,
+        agents: Vec<AgentConfig>,
+        store: Arc<dyn Store>,
+    ) -> Result<Self, OpenError> {
+        let mut ready = BTreeMap::new();
+        for config in agents {
+            let id = config.id.as_str().to_owned();
+            let agent = Agent::new(config, &settings)?;
+            if ready.insert(id.clone(), Arc::new(agent)).is_some() {
+                return Err(OpenError::AgentTwice { id });
+            }
+        }
+        for (id, agent) in &ready {
+            agent.harness.reap().await.map_err(|what| OpenError::Driver { agent: id.clone(), what })?;
+        }
+        let (repairs, lost) = Repairs::new();
+        let inner = Arc::new(Inner {
+            settings,
+            agents: ready,
+            store,
+            active: Mutex::default(),
+            draining: AtomicBool::new(false),
+            driven: watch::Sender::new(0),
+            metrics: Metrics::default(),
+            findings: Findings::default(),
+            repairs,
+        });
+        repair::recover(&inner).await?;
+        repair::spawn(&inner, lost);
+        Ok(Self { inner })
+    }
+
+    /// Starts a run. Answered once `run.started` and the request are durable.
+    ///
+    /// # Errors
+    /// An unknown agent, a refusal of the store (busy, interrupt pending, key reused), a store that cannot serve, or
+    /// a gateway that is shutting down. A start whose caller goes away is completed all the same.
+    pub async fn start(&self, request: StartRun) -> Result<Started, Error> {
+        let inner = Arc::clone(&self.inner);
+        // On a task of its own: a request that is dropped half-way must not leave a run that nobody drives.
+        let started = tokio::spawn(async move { start::start(&inner, request).await });
+        started.await.unwrap_or_else(|broken| Err(Error::Fault(broken.to_string())))
+    }
+
+    /// Cancels a run, or takes back its pending interrupt. Idempotent. Waits until the run has ended, at most for
+    /// the agent's grace and the store's patience.
+    ///
+    /// # Errors
+    /// An unknown run, another owner's included, or a store that cannot serve.
+    pub async fn cancel_run(&self, owner: &Owner, run_id: &RunId<'_>) -> Result<Cancelled, Error> {
+        let run = self.inner.store.run(owner, run_id).await?;
+        let run_id = run.run_id.clone();
+        if let Some(active) = self.inner.active(&run_id) {
+            active.ask_to_cancel(CancelReason::ClientRequest);
+            let patience = active.grace + self.inner.settings.store_patience + CANCEL_MARGIN;
+            let _ended_or_given_up = tokio::time::timeout(patience, active.feed.ended()).await;
+        }
+        let run = self.inner.store.run(owner, &run_id).await?;
+        let interrupt_voided = match run.status {
+            Status::Interrupted => self.inner.store.void_interrupt(&run_id, Withdrawal::Voided).await?,
+            Status::Running | Status::Finished | Status::Cancelled | Status::Error | Status::Uncertain => {
+                false
+            }
+        };
+        let cancelled = run.status == Status::Cancelled;
+        Ok(Cancelled { run_id: Some(run_id), cancelled, interrupt_voided })
+    }
+
+    /// Cancels the active run of a conversation, or takes back its pending interrupt. Without either it does nothing.
+    ///
+    /// # Errors
+    /// A store that cannot serve.
+    pub async fn cancel_conversation(
+        &self,
+        owner: &Owner,
+        conversation_id: &ConversationId<'_>,
+    ) -> Result<Cancelled, Error> {
+        let store = &self.inner.store;
+        let run_id = match store.active_run(owner, conversation_id).await? {
+            Some(run_id) => Some(run_id),
+            None => store.pending_interrupt(owner, conversation_id).await?.map(|interrupt| interrupt.run_id),
+        };
+        match run_id {
+            Some(run_id) => self.cancel_run(owner, &run_id).await,
+            None => Ok(Cancelled { run_id: None, cancelled: false, interrupt_voided: false }),
+        }
+    }
+
+    /// A run.
+    ///
+    /// # Errors
+    /// An unknown run, another owner's included, or a store that cannot serve.
+    pub async fn run(&self, owner: &Owner, run_id: &RunId<'_>) -> Result<Run, Error> {
+        Ok(self.inner.store.run(owner, run_id).await?)
+    }
+
+    /// Runs, newest first.
+    ///
+    /// # Errors
+    /// A store that cannot serve.
+    pub async fn runs(
+        &self,
+        owner: &Owner,
+        filter: &RunFilter,
+        limit: usize,
+        cursor: Option<Cursor>,
+    ) -> Result<RunPage, Error> {
+        Ok(self.inner.store.runs(owner, filter, limit, cursor).await?)
+    }
+
+    /// The pending interrupt of a conversation.
+    ///
+    /// # Errors
+    /// A store that cannot serve.
+    pub async fn pending_interrupt(
+        &self,
+        owner: &Owner,
+        conversation_id: &ConversationId<'_>,
+    ) -> Result<Option<Interrupt>, Error> {
+        Ok(self.inner.store.pending_interrupt(owner, conversation_id).await?)
+    }
+
+    /// Events after a cursor. Where there are none yet and the run goes on, waits up to `wait` for one.
+    ///
+    /// # Errors
+    /// An unknown run, another owner's included, or a store that cannot serve.
+    pub async fn events(
+        &self,
+        owner: &Owner,
+        run_id: &RunId<'_>,
+        after: Option<Sequence>,
+        limit: usize,
+        wait: Duration,
+    ) -> Result<Page, Error> {
+        let run = self.inner.store.run(owner, run_id).await?;
+        let feed = self.inner.active(&run.run_id).map(|active| active.feed);
+        let read = || self.inner.store.read_after(&run.run_id, after, limit);
+        let page = read().await?;
+        if !page.records.is_empty() || page.is_done(after) || wait.is_zero() {
+            return Ok(page);
+        }
+        if let Some(feed) = feed {
+            let seen = feed.mark();
+            if seen.through <= after && seen.end.is_none() {
+                let _changed_or_given_up = tokio::time::timeout(wait, feed.changed_since(seen)).await;
+            }
+        }
+        Ok(read().await?)
+    }
+
+    /// Follows a run from a cursor (exclusive; `None` is the start) to its end.
+    ///
+    /// # Errors
+    /// An unknown run, another owner's included; a cursor beyond the end of an ended run; a store that cannot serve.
+    pub async fn subscribe(
+        &self,
+        owner: &Owner,
+        run_id: &RunId<'_>,
+        after: Option<Sequence>,
+    ) -> Result<Subscription, Error> {
+        self.follow(owner, run_id, after, false).await
+    }
+
+    /// The same for a client that counts: when the last one goes away, the agent's `on_disconnect` applies.
+    ///
+    /// # Errors
+    /// As [`subscribe`](Self::subscribe).
+    pub async fn subscribe_client(
+        &self,
+        owner: &Owner,
+        run_id: &RunId<'_>,
+        after: Option<Sequence>,
+    ) -> Result<Subscription, Error> {
+        self.follow(owner, run_id, after, true).await
+    }
+
+    async fn follow(
+        &self,
+        owner: &Owner,
+        run_id: &RunId<'_>,
+        after: Option<Sequence>,
+        counts: bool,
+    ) -> Result<Subscription, Error> {
+        // Before the row is read: a run that ends in between is then seen as ended in the store.
+        let active = self.inner.active(run_id);
+        let run = self.inner.store.run(owner, run_id).await?;
+        if let Some(after) = after
+            && run.status.is_terminal()
+            && after > run.last_sequence
+        {
+            return Err(Error::BeyondEnd { after: after.value(), last: run.last_sequence.value() });
+        }
+        let feed = active.map(|active| active.feed);
+        let presence = feed.as_ref().filter(|_| counts).map(Feed::client);
+        Ok(Subscription::new(run.run_id, Arc::clone(&self.inner.store), feed, after, presence))
+    }
+
+    /// The whole of a tool result that an event shows in part.
+    ///
+    /// # Errors
+    /// An unknown run or result, another owner's included, or a store that cannot serve.
+    pub async fn result(
+        &self,
+        owner: &Owner,
+        run_id: &RunId<'_>,
+        reference: &causeway_contract::id::Reference<'_>,
+    ) -> Result<Arc<[u8]>, Error> {
+        Ok(self.inner.store.result(owner, run_id, reference).await?)
+    }
+
+    /// What was refused in a run, as far as this gateway remembers: the last findings of the last runs.
+    ///
+    /// # Errors
+    /// An unknown run, another owner's included, or a store that cannot serve.
+    pub async fn findings(
+        &self,
+        owner: &Owner,
+        run_id: &RunId<'_>,
+    ) -> Result<Vec<coordinator::Rejection>, Error> {
+        let run = self.inner.store.run(owner, run_id).await?;
+        Ok(self.inner.findings.of(&run.run_id))
+    }
+
+    /// The agents, in order of their ids.
+    pub fn agents(&self) -> impl Iterator<Item = &AgentConfig> {
+        self.inner.agents.values().map(|agent| &agent.config)
+    }
+
+    /// The harnesses that this build can translate, with what each can do.
+    pub fn harnesses(&self) -> &'static [HarnessInfo] {
+        HARNESSES
+    }
+
+    /// How the store feels. An error says that it cannot serve.
+    ///
+    /// # Errors
+    /// The store's trouble.
+    pub async fn health(&self) -> Result<Health, Error> {
+        Ok(self.inner.store.health().await?)
+    }
+
+    /// Counters since the engine was opened.
+    pub fn metrics(&self) -> crate::metrics::Snapshot {
+        self.inner.metrics.snapshot(*self.inner.driven.borrow())
+    }
+
+    /// Whether the engine takes no new runs any more.
+    pub fn is_draining(&self) -> bool {
+        self.inner.draining.load(Ordering::Acquire)
+    }
+
+    /// Ends the engine: no new runs, `run.cancelled(shutdown)` for the active ones, then the workers leave. Returns
+    /// when all of it is done or `grace` is over; what is left then is for recovery.
+    pub async fn shutdown(&self, grace: Duration) {
+        let until = tokio::time::Instant::now() + grace;
+        self.inner.draining.store(true, Ordering::Release);
+        let runs: Vec<Active> =
+            self.inner.active.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        for run in runs {
+            run.ask_to_cancel(CancelReason::Shutdown);
+        }
+        let mut driven = self.inner.driven.subscribe();
+        let all_ended = driven.wait_for(|&driven| driven == 0);
+        if tokio::time::timeout_at(until, all_ended).await.is_err() {
+            tracing::warn!(left = *self.inner.driven.borrow(), "shutdown: runs did not end in time");
+        }
+        for agent in self.inner.agents.values() {
+            let left = until.saturating_duration_since(tokio::time::Instant::now());
+            agent.harness.shutdown(left.max(MIN_WORKER_GRACE)).await;
+        }
+        self.inner.repairs.stop();
+    }
+}
+
+impl Agent {
+    fn new(config: AgentConfig, settings: &Settings) -> Result<Self, OpenError> {
+        let id = || config.id.as_str().to_owned();
+        let translator = Translator::of(&config)?;
+        let harness: Arc<dyn Harness> = match &config.driver {
+            Driver::Process(process) => {
+                let demand = process::Demand {
+                    agent_id: id(),
+                    harness_id: translator.harness_id().to_string(),
+                    restore: config.thread == Thread::Durable,
+                };
+                let driver = process::Process::new(demand, process.clone(), settings.data_dir.clone());
+                Arc::new(driver.map_err(|fault| OpenError::Driver { agent: id(), what: fault.to_string() })?)
+            }
+            Driver::Recording(recording) => {
+                Arc::new(Recording::load(recording).map_err(|what| OpenError::Driver { agent: id(), what })?)
+            }
+            Driver::Custom(harness) => Arc::clone(harness),
+        };
+        Ok(Self { config, harness, translator })
+    }
+}
+
+impl Inner {
+    /// The run is not driven here any more.
+    pub(crate) fn forget(&self, run_id: &RunId<'_>) {
+        self.active.lock().unwrap_or_else(PoisonError::into_inner).remove(run_id.as_str());
+    }
+
+    pub(crate) fn active(&self, run_id: &RunId<'_>) -> Option<Active> {
+        self.active.lock().unwrap_or_else(PoisonError::into_inner).get(run_id.as_str()).cloned()
+    }
+
+    pub(crate) fn agent(&self, id: &str) -> Result<&Arc<Agent>, Error> {
+        self.agents.get(id).ok_or_else(|| Error::UnknownAgent { id: id.to_owned() })
+    }
+}
+
+impl Active {
+    /// The first reason stands.
+    pub(crate) fn ask_to_cancel(&self, reason: CancelReason) {
+        self.cancel.send_if_modified(|asked| asked.is_none() && asked.replace(reason).is_none());
+    }
+}
+
+/// How much longer than the grace a cancel waits for the terminal to be stored.
+const CANCEL_MARGIN: Duration = Duration::from_secs(2);
+
+/// Workers get at least this long to leave at shutdown.
+const MIN_WORKER_GRACE: Duration = Duration::from_millis(500);

@@ -1,0 +1,95 @@
+//! What the engine may answer instead of doing it.
+
+use causeway_store::error::{Misuse, Refusal, Unavailable};
+
+/// Why the engine did not do it. Texts name ids and causes, never content.
+#[non_exhaustive]
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// No agent has this id.
+    #[error("no agent is called {id}")]
+    UnknownAgent {
+        /// The id that was asked for.
+        id: String,
+    },
+    /// The agent takes no files.
+    #[error("agent {id} does not accept files")]
+    FilesNotAllowed {
+        /// The agent.
+        id: String,
+    },
+    /// The gateway is about to stop.
+    #[error("the gateway is shutting down")]
+    ShuttingDown,
+    /// The store understood and said no: busy, pending interrupt, reused key, unknown run …
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The store cannot do it now; nothing was written.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// The answer of the store was lost. The same request with the same idempotency key finds out.
+    #[error("it is not known whether the request was stored: {0}")]
+    OutcomeUnknown(Unavailable),
+    /// A cursor beyond the end of an ended run.
+    #[error("event {after} is beyond the end of the run, whose last event is {last}")]
+    BeyondEnd {
+        /// The cursor.
+        after: u64,
+        /// The last event.
+        last: u64,
+    },
+    /// A fault of the engine itself.
+    #[error("internal fault: {0}")]
+    Fault(String),
+}
+
+impl From<causeway_store::Error> for Error {
+    fn from(error: causeway_store::Error) -> Self {
+        match error {
+            causeway_store::Error::Refused(refusal) => Self::Refused(refusal),
+            causeway_store::Error::Unknown(trouble) => Self::OutcomeUnknown(trouble),
+            causeway_store::Error::Unavailable(trouble) => Self::Unavailable(trouble),
+            causeway_store::Error::Misuse(misuse) => misuse.into(),
+            other => Self::Fault(other.to_string()),
+        }
+    }
+}
+
+impl From<Misuse> for Error {
+    fn from(misuse: Misuse) -> Self {
+        Self::Fault(misuse.to_string())
+    }
+}
+
+/// Why an engine could not be opened.
+#[non_exhaustive]
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum OpenError {
+    /// Two agents have the same id.
+    #[error("two agents are called {id}")]
+    AgentTwice {
+        /// The id.
+        id: String,
+    },
+    /// No adapter translates this harness.
+    #[error("agent {agent}: no adapter for harness {harness}; known are {known}")]
+    UnknownHarness {
+        /// The agent.
+        agent: String,
+        /// What it asks for.
+        harness: String,
+        /// What there is.
+        known: String,
+    },
+    /// The driver cannot be set up.
+    #[error("agent {agent}: {what}")]
+    Driver {
+        /// The agent.
+        agent: String,
+        /// What is wrong, and where.
+        what: String,
+    },
+    /// The store could not be read or written for recovery.
+    #[error("recovery: {0}")]
+    Store(#[from] causeway_store::Error),
+}

@@ -1,0 +1,174 @@
+//! Why a run ended early, and the one place where that becomes a public code, a sentence and `retryable`.
+//!
+//! Refuses to carry text from anywhere else: every sentence a client may read about a failure of the engine stands
+//! here (decisions §6 "Error text"). Adapters have sentences of their own for failures that a harness reports.
+
+use causeway_contract::event::{RunError, SideEffectStatus};
+use causeway_contract::id::Code;
+
+/// A failure that the engine itself recognised. Adapters report what a harness says about itself as drafts.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Failure {
+    /// The adapter yielded an event that breaks a rule; it is in neither log nor client.
+    EventInvalid,
+    /// The final commit was refused and can no longer land (R13, R15), or a crash left output without one.
+    DurabilityUncertain,
+    /// The native stream closed without a terminal (R12), whatever the exit code said.
+    StreamClosed,
+    /// The harness was silent longer than `idle_timeout`.
+    HarnessTimeout,
+    /// The gateway restarted before the run had any output.
+    EngineRestarted,
+    /// The log could not be written for too long, and the run had no output yet.
+    JournalUnavailable,
+    /// The harness could not be started.
+    HarnessUnavailable,
+    /// All workers that may run are busy.
+    Capacity,
+    /// The harness wrote something that is not its own format.
+    OutputMalformed,
+    /// The harness wrote an item that is larger than the limit.
+    OutputOversized,
+    /// The harness does not know the committed state that the run starts from.
+    StateLost,
+    /// The harness refused the request.
+    RequestRefused,
+}
+
+/// What a client may be told about a failure.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Public {
+    /// Stable machine code.
+    pub code: &'static str,
+    /// A sentence for people.
+    pub message: &'static str,
+    /// Whether the same request may succeed later.
+    pub retryable: bool,
+}
+
+impl Failure {
+    /// Every failure, for tables and tests.
+    pub const ALL: &[Self] = &[
+        Self::EventInvalid,
+        Self::DurabilityUncertain,
+        Self::StreamClosed,
+        Self::HarnessTimeout,
+        Self::EngineRestarted,
+        Self::JournalUnavailable,
+        Self::HarnessUnavailable,
+        Self::Capacity,
+        Self::OutputMalformed,
+        Self::OutputOversized,
+        Self::StateLost,
+        Self::RequestRefused,
+    ];
+
+    /// Code, sentence and `retryable`: the only place that writes them.
+    pub fn public(self) -> Public {
+        let (code, message, retryable) = match self {
+            Self::EventInvalid => (
+                "harness_event_invalid",
+                "The agent's harness produced an invalid event, so the run was stopped.",
+                false,
+            ),
+            Self::DurabilityUncertain => (
+                UNCERTAIN,
+                "The run may have produced output or effects, but its final state could not be saved.",
+                false,
+            ),
+            Self::StreamClosed => {
+                ("provider_stream_closed", "The agent's stream closed before the run was complete.", false)
+            }
+            Self::HarnessTimeout => {
+                ("harness_timeout", "The agent did not produce anything for too long.", false)
+            }
+            Self::EngineRestarted => {
+                ("engine_restarted", "The service restarted before the run had produced anything.", true)
+            }
+            Self::JournalUnavailable => (
+                "journal_unavailable",
+                "The run could not be recorded, and had not produced anything yet.",
+                true,
+            ),
+            Self::HarnessUnavailable => ("harness_unavailable", "The agent could not be started.", true),
+            Self::Capacity => {
+                ("runtime_capacity", "All agent workers are busy at the moment; try again shortly.", true)
+            }
+            Self::OutputMalformed => (
+                "harness_output_invalid",
+                "The agent's harness wrote something that could not be read, so the run was stopped.",
+                false,
+            ),
+            Self::OutputOversized => (
+                "harness_output_too_large",
+                "The agent's harness wrote a single item above the size limit, so the run was stopped.",
+                false,
+            ),
+            Self::StateLost => (
+                "thread_state_unavailable",
+                "The saved state of this conversation is no longer available to the agent.",
+                false,
+            ),
+            Self::RequestRefused => {
+                ("harness_request_refused", "The agent's harness did not accept the request.", false)
+            }
+        };
+        Public { code, message, retryable }
+    }
+
+    /// The `run.error` that tells a client about it.
+    pub fn run_error(self, side_effect_status: SideEffectStatus) -> RunError<'static> {
+        let Public { code, message, retryable } = self.public();
+        RunError {
+            code: literal_code(code),
+            message: message.into(),
+            retryable,
+            retry_after_seconds: None,
+            side_effect_status,
+        }
+    }
+}
+
+/// The code of R15.
+pub const UNCERTAIN: &str = "thread_durability_uncertain";
+
+/// The literals above are codes; a test holds every one of them to that.
+fn literal_code(code: &'static str) -> Code<'static> {
+    match Code::new(code) {
+        Ok(code) => code,
+        Err(_) => unreachable!("{code} is a literal of this file and obeys the pattern of a code"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use causeway_contract::Limits;
+
+    #[test]
+    fn every_failure_has_a_code_of_its_own_and_a_bounded_sentence() {
+        let mut codes = Vec::new();
+        for failure in Failure::ALL {
+            let error = failure.run_error(SideEffectStatus::None);
+            assert!(!codes.contains(&error.code), "{} is used twice", error.code);
+            assert!(error.message.len() <= Limits::DEFAULT.message_bytes);
+            assert!(error.message.ends_with('.') && !error.message.chars().any(char::is_control));
+            codes.push(error.code);
+        }
+        assert_eq!(codes.len(), Failure::ALL.len());
+    }
+
+    #[test]
+    fn only_what_surely_did_nothing_may_be_retried() {
+        let retryable: Vec<_> = Failure::ALL.iter().filter(|f| f.public().retryable).copied().collect();
+        assert_eq!(
+            retryable,
+            [
+                Failure::EngineRestarted,
+                Failure::JournalUnavailable,
+                Failure::HarnessUnavailable,
+                Failure::Capacity
+            ]
+        );
+    }
+}

@@ -1,0 +1,129 @@
+//! The interface of harness drivers: a turn goes in, native items come out.
+//!
+//! Refuses translation: items are bytes here, the adapter reads them. A driver never talks to store or client.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use causeway_contract::id::{ConversationId, Name, Reference, RunId};
+
+use crate::failure::Failure;
+
+/// Starts turns of one agent. One value serves all runs of the agent.
+#[async_trait]
+pub trait Harness: Send + Sync + 'static {
+    /// Called once, before the engine recovers: ends whatever a killed gateway left running. When it returns, none
+    /// of it is running any more.
+    ///
+    /// # Errors
+    /// A sentence for the operator, without secrets. The engine then does not open: a worker that may still be
+    /// running could write behind the back of recovery.
+    async fn reap(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Begins a turn. Returns at once: whatever takes time (a worker's start), and every failure of it, comes
+    /// through [`Session::next`].
+    fn begin(&self, turn: Turn) -> Box<dyn Session>;
+
+    /// How long a cancelled turn gets to hand over its state before it is stopped by force.
+    fn cancel_grace(&self) -> Duration {
+        Duration::from_secs(5)
+    }
+
+    /// Lets idle workers go and waits for them, at most `grace`; what is left then is killed. Called once, when no
+    /// turn runs any more.
+    async fn shutdown(&self, grace: Duration) {
+        let _ = grace;
+    }
+}
+
+/// What a driver needs to know to start a turn.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Turn {
+    /// The agent.
+    pub agent_id: Name<'static>,
+    /// The conversation.
+    pub conversation_id: ConversationId<'static>,
+    /// The conversation's epoch: `clear` begins the next one, which shares nothing with the one before.
+    pub epoch: u64,
+    /// The run.
+    pub run_id: RunId<'static>,
+    /// The worker's thread for this run: new for every run, printable, at most 200 bytes.
+    pub thread_id: Arc<str>,
+    /// The committed state to start from; `None` is the empty one.
+    pub base: Option<Reference<'static>>,
+    /// What is asked.
+    pub input: TurnInput,
+    /// W3C trace context, where there is one.
+    pub traceparent: Option<String>,
+    /// Threads that nothing will start from again; see [`Session::forgot`].
+    pub forget: Vec<Arc<str>>,
+}
+
+/// What a turn is asked.
+#[derive(Clone, Eq, PartialEq)]
+pub enum TurnInput {
+    /// A message of the user.
+    Message {
+        /// Its text.
+        text: String,
+        /// A JSON object for the harness's context, as text.
+        context: Option<String>,
+        /// A JSON object from path to text, as text.
+        files: Option<String>,
+    },
+    /// The answer to a pause: the harness's own resume value, as JSON text.
+    Resume(String),
+}
+
+/// Shows what kind of input it is, never what it says.
+impl std::fmt::Debug for TurnInput {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Message { text, .. } => write!(f, "Message(<{} bytes>)", text.len()),
+            Self::Resume(value) => write!(f, "Resume(<{} bytes>)", value.len()),
+        }
+    }
+}
+
+/// One turn of a harness. Dropping it stops the turn.
+#[async_trait]
+pub trait Session: Send {
+    /// The next native item. Not calling it is the back-pressure: a driver reads no further than it is asked to,
+    /// but for a small bounded buffer. Safe to drop and call again. After [`Item::End`] it is not called again.
+    async fn next(&mut self) -> Item;
+
+    /// Asks the harness to leave the turn; what it still says, and the end, come through [`next`](Self::next).
+    /// Legal at any time, also before the worker has started and after the end; does not wait.
+    fn cancel(&mut self);
+
+    /// Ends the turn by force. When it returns nothing of the turn runs any more.
+    async fn stop(&mut self);
+
+    /// Whether the worker was told to forget the threads of [`Turn::forget`]. Asked after the end.
+    fn forgot(&self) -> bool {
+        false
+    }
+}
+
+/// What a turn gives.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Item {
+    /// One native item without its line break, closing records included.
+    Line(Vec<u8>),
+    /// Nothing more will come.
+    End(TurnEnd),
+}
+
+/// How a native stream ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum TurnEnd {
+    /// With its closing record, or the regular end of what carries it.
+    Regular,
+    /// The transport broke, or the process died.
+    Broken,
+    /// For a reason that the driver recognised, e.g. a worker that does not start or an oversized line.
+    Failed(Failure),
+}

@@ -1,0 +1,242 @@
+//! Runs without a terminal: those of a killed gateway when the engine opens, and those whose store went away.
+//!
+//! Refuses to guess: a run is closed from what its log holds, and only after its former writer is fenced off.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use causeway_contract::event::{EventData, EventDraft, Sequence, SideEffectStatus};
+use causeway_contract::id::{ConversationId, RunId};
+use causeway_contract::limits::Limits;
+use causeway_lifecycle::Thread;
+use causeway_store::model::{self, Orphan};
+use causeway_store::{Error, Record, Refusal, Store};
+use tokio::sync::{mpsc, watch};
+
+use crate::clock;
+use crate::coordinator::{Coordinator, Crash, Effect, Input, Run, Signal, Status};
+use crate::engine::{Agent, Inner, StartRun};
+use crate::error::OpenError;
+use crate::failure::Failure;
+use crate::metrics::count;
+
+/// A run that lost its store.
+#[derive(Clone, Debug)]
+pub(crate) struct Lost {
+    pub run_id: RunId<'static>,
+    pub conversation_id: ConversationId<'static>,
+    pub thread: Thread,
+}
+
+impl Lost {
+    pub(crate) fn after_start(run_id: RunId<'static>, request: &StartRun, agent: &Agent) -> Self {
+        Self { run_id, conversation_id: request.conversation_id.clone(), thread: agent.config.thread }
+    }
+}
+
+/// Where lost runs are handed in.
+#[derive(Debug)]
+pub(crate) struct Repairs {
+    lost: mpsc::UnboundedSender<Lost>,
+    stop: watch::Sender<bool>,
+}
+
+impl Repairs {
+    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<Lost>) {
+        let (lost, received) = mpsc::unbounded_channel();
+        (Self { lost, stop: watch::Sender::new(false) }, received)
+    }
+
+    /// Hands in a run; bounded by the number of runs, each of which is lost at most once.
+    pub(crate) fn add(&self, lost: Lost) {
+        // Without a receiver the engine is gone, and the next one finds the run as an orphan.
+        let _ = self.lost.send(lost);
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+}
+
+/// Gives every run that a former gateway left its terminal.
+pub(crate) async fn recover(inner: &Arc<Inner>) -> Result<(), OpenError> {
+    for orphan in inner.store.list_orphans().await? {
+        let Orphan { run_id, conversation_id, thread, .. } = orphan;
+        let thread = match thread {
+            model::Thread::Durable => Thread::Durable,
+            model::Thread::Ephemeral => Thread::Ephemeral,
+        };
+        let lost = Lost { run_id, conversation_id, thread };
+        if let Some(status) = close(&inner.store, &lost, Crash::Restart).await? {
+            tracing::info!(run_id = %lost.run_id, ?status, "a run of a former gateway was closed");
+            count(&inner.metrics.recovered, 1);
+        }
+    }
+    Ok(())
+}
+
+/// Tries to close lost runs until the engine stops.
+pub(crate) fn spawn(inner: &Arc<Inner>, mut lost: mpsc::UnboundedReceiver<Lost>) {
+    let store = Arc::clone(&inner.store);
+    let interval = inner.settings.repair_interval;
+    let mut stop = inner.repairs.stop.subscribe();
+    let weak = Arc::downgrade(inner);
+    tokio::spawn(async move {
+        let mut waiting: Vec<Lost> = Vec::new();
+        loop {
+            tokio::select! {
+                _ = stop.changed() => return,
+                received = lost.recv() => match received {
+                    Some(run) => waiting.push(run),
+                    None => return,
+                },
+                () = tokio::time::sleep(interval), if !waiting.is_empty() => {
+                    waiting = retry(&store, waiting, &weak).await;
+                }
+            }
+        }
+    });
+}
+
+async fn retry(store: &Arc<dyn Store>, waiting: Vec<Lost>, inner: &std::sync::Weak<Inner>) -> Vec<Lost> {
+    let mut left = Vec::new();
+    for run in waiting {
+        match close(store, &run, Crash::Journal).await {
+            Ok(status) => {
+                tracing::info!(run_id = %run.run_id, ?status, "a run that had lost its store was closed");
+                if let Some(inner) = inner.upgrade() {
+                    count(&inner.metrics.recovered, 1);
+                }
+            }
+            Err(error) => {
+                tracing::debug!(run_id = %run.run_id, %error, "a run cannot be closed yet");
+                left.push(run);
+            }
+        }
+    }
+    left
+}
+
+/// Closes a run from its log. `None`: there was nothing to close.
+pub(crate) async fn close(store: &Arc<dyn Store>, run: &Lost, crash: Crash) -> Result<Option<Status>, Error> {
+    let mut tries = 0;
+    loop {
+        let Some((tail, status)) = closing_records(store, run, crash).await? else {
+            return Ok(None);
+        };
+        match store.close_run(&run.run_id, tail).await {
+            Ok(()) => return Ok(Some(status)),
+            Err(Error::Refused(Refusal::Ended { .. } | Refusal::UnknownRun)) => return Ok(None),
+            // A write of the former writer landed before the fence; now there can be no other.
+            Err(Error::Refused(Refusal::NotContiguous { .. })) if tries < MAX_TRIES => tries += 1,
+            Err(other) => return Err(other),
+        }
+    }
+}
+
+/// What to append so that the run is over, from what its log holds.
+async fn closing_records(
+    store: &Arc<dyn Store>,
+    run: &Lost,
+    crash: Crash,
+) -> Result<Option<(Vec<Record>, Status)>, Error> {
+    let mut coordinator: Option<Coordinator> = None;
+    let mut after: Option<Sequence> = None;
+    let mut unreadable = false;
+    loop {
+        let page = match store.read_after(&run.run_id, after, PAGE).await {
+            Ok(page) => page,
+            // The lost write was the one that opened the run.
+            Err(Error::Refused(Refusal::UnknownRun)) => return Ok(None),
+            Err(other) => return Err(other),
+        };
+        if page.status.is_terminal() {
+            return Ok(None);
+        }
+        let Some(last) = page.records.last() else { break };
+        after = Some(last.sequence);
+        for record in &page.records {
+            unreadable = unreadable || replay(&mut coordinator, run, record).is_none();
+        }
+    }
+    let draft = |failure: Failure| {
+        // The log is damaged: say the least that is certainly true.
+        let next = after.map_or(Some(Sequence::ZERO), Sequence::next).unwrap_or(Sequence::MAX);
+        let error = EventDraft::root(failure.run_error(SideEffectStatus::Possible));
+        error.into_event(run.run_id.clone(), run.conversation_id.clone(), next, clock::now())
+    };
+    let Some(mut coordinator) = coordinator.filter(|_| !unreadable) else {
+        tracing::error!(run_id = %run.run_id, "the log of this run is damaged; it is closed as uncertain");
+        let event = draft(Failure::DurabilityUncertain);
+        return Ok(Some((vec![Record::from_event(&event)], Status::Uncertain)));
+    };
+    let mut effects = Vec::new();
+    coordinator.apply(Input::new(clock::now(), Signal::Crashed(crash)), &mut effects);
+    Ok(effects.into_iter().find_map(|effect| match effect {
+        Effect::Commit(commit) => {
+            Some((commit.events.iter().map(Record::from_event).collect(), commit.status))
+        }
+        Effect::Open(_)
+        | Effect::Append(_)
+        | Effect::ReadOutcome
+        | Effect::Deliver { .. }
+        | Effect::CancelHarness(_)
+        | Effect::StopHarness
+        | Effect::Reject(_)
+        | Effect::Late(_)
+        | Effect::Close(_) => None,
+    }))
+}
+
+/// Takes one record in; `None` if the log is not what a coordinator wrote.
+fn replay(coordinator: &mut Option<Coordinator>, run: &Lost, record: &Record) -> Option<()> {
+    let event = record.decode(&run.run_id, &run.conversation_id, &WIDE).ok()?;
+    if coordinator.is_none() {
+        let EventData::RunStarted(started) = &event.data else {
+            return None;
+        };
+        *coordinator = Some(Coordinator::recovering(Run {
+            run_id: run.run_id.clone(),
+            conversation_id: run.conversation_id.clone(),
+            thread: run.thread,
+            started: started.clone().into_owned(),
+            limits: WIDE,
+        }));
+    }
+    coordinator.as_mut()?.replay(&event).ok()
+}
+
+const PAGE: usize = 512;
+const MAX_TRIES: u32 = 3;
+
+/// What is in the log was accepted under the limits of its day, which may have been other than today's.
+const WIDE: Limits = Limits {
+    id_bytes: usize::MAX,
+    message_bytes: usize::MAX,
+    prompt_bytes: usize::MAX,
+    tool_error_bytes: usize::MAX,
+    delta_bytes: usize::MAX,
+    message_text_bytes: usize::MAX,
+    run_text_bytes: usize::MAX,
+    arguments_bytes: usize::MAX,
+    result_bytes: usize::MAX,
+    details_bytes: usize::MAX,
+    details_keys: usize::MAX,
+    details_depth: 256,
+    form_fields: usize::MAX,
+    namespace_depth: usize::MAX,
+    open_namespaces: usize::MAX,
+    tool_calls: usize::MAX,
+    messages: usize::MAX,
+    approvals: usize::MAX,
+    event_bytes: usize::MAX,
+    interrupt_bytes: usize::MAX,
+    run_events: u64::MAX,
+    run_bytes: u64::MAX,
+    json_depth: 256,
+};
+
+/// How long a write waits before it is tried again, growing with every try.
+pub(crate) fn backoff(tries: u32) -> Duration {
+    Duration::from_millis(20 << tries.min(5))
+}

@@ -1,0 +1,173 @@
+//! Starting a run: checks, the transaction that opens it, and the task that drives it.
+//!
+//! Refuses to answer before the log has the run.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use causeway_adapter::{Adapter, Turn as AdapterTurn};
+use causeway_contract::event::{CancelReason, EventDraft};
+use causeway_contract::id::RunId;
+use causeway_lifecycle::Thread;
+use causeway_store::Record;
+use causeway_store::model::{self, Open, OpenRun, Opened, StaleThread};
+use causeway_store::record::Payload;
+use tokio::sync::watch;
+
+use crate::clock;
+use crate::coordinator::{Coordinator, Effect, Input, Run, Signal};
+use crate::drive::Drive;
+use crate::engine::{Active, Agent, Inner, StartRun, Started};
+use crate::error::Error;
+use crate::feed::Feed;
+use crate::harness::{Turn, TurnInput};
+use crate::metrics::count;
+use crate::repair::Lost;
+
+/// How many threads a worker is told to forget with one turn.
+const FORGET_AT_ONCE: usize = 64;
+
+pub(crate) async fn start(inner: &Arc<Inner>, request: StartRun) -> Result<Started, Error> {
+    let driven = Driven::count_in(inner);
+    if inner.draining.load(Ordering::SeqCst) {
+        return Err(Error::ShuttingDown);
+    }
+    let agent = Arc::clone(inner.agent(request.agent_id.as_str())?);
+    if request.files.is_some() && !agent.config.allow_files {
+        return Err(Error::FilesNotAllowed { id: request.agent_id.to_string() });
+    }
+    let run_id = clock::new_run_id();
+    let opening = agent.translator.open(AdapterTurn::Start)?;
+    let mut coordinator = Coordinator::new(Run {
+        run_id: run_id.clone(),
+        conversation_id: request.conversation_id.clone(),
+        thread: agent.config.thread,
+        started: opening.started,
+        limits: agent.config.limits.clone(),
+    });
+    let first = first_record(&mut coordinator, opening.draft)?;
+    let open = open_request(&agent, &request, &run_id, first.clone());
+    let thread_id = open.worker_thread.clone().unwrap_or_default();
+    let opened = match inner.store.open_run(open).await {
+        Ok(Opened::New(opened)) => opened,
+        Ok(Opened::Replayed(run)) => return Ok(Started { run_id: run.run_id, replayed: true }),
+        Err(causeway_store::Error::Unknown(trouble)) => {
+            // If it did land, nobody drives it: it gets its terminal as soon as the store can be asked.
+            inner.repairs.add(Lost::after_start(run_id, &request, &agent));
+            return Err(Error::OutcomeUnknown(trouble));
+        }
+        Err(other) => return Err(other.into()),
+    };
+    count(&inner.metrics.started, 1);
+    tracing::info!(run_id = %run_id, agent = %agent.config.id, "run started");
+
+    let stale = stale_threads(inner, &request, &agent).await;
+    let input = TurnInput::Message { text: request.message, context: request.context, files: request.files };
+    let turn = Turn {
+        agent_id: agent.config.id.clone(),
+        conversation_id: request.conversation_id,
+        epoch: opened.epoch.value(),
+        run_id: run_id.clone(),
+        thread_id,
+        base: opened.base.as_ref().map(|head| head.head_ref.clone()),
+        input,
+        traceparent: request.traceparent,
+        forget: stale.iter().map(|stale| Arc::clone(&stale.worker_thread)).collect(),
+    };
+    launch(inner, agent, coordinator, opening.adapter, &opened, turn, stale, first, driven);
+    Ok(Started { run_id, replayed: false })
+}
+
+fn first_record(coordinator: &mut Coordinator, draft: EventDraft<'static>) -> Result<Record, Error> {
+    let mut effects = Vec::new();
+    coordinator.apply(Input::new(clock::now(), Signal::Draft(draft)), &mut effects);
+    effects
+        .into_iter()
+        .find_map(|effect| match effect {
+            Effect::Open(event) => Some(Record::from_event(&event)),
+            Effect::Append(_)
+            | Effect::Commit(_)
+            | Effect::ReadOutcome
+            | Effect::Deliver { .. }
+            | Effect::CancelHarness(_)
+            | Effect::StopHarness
+            | Effect::Reject(_)
+            | Effect::Late(_)
+            | Effect::Close(_) => None,
+        })
+        .ok_or_else(|| Error::Fault("run.started was refused".to_owned()))
+}
+
+fn open_request(agent: &Agent, request: &StartRun, run_id: &RunId<'static>, started: Record) -> OpenRun {
+    let asked: HashMap<&str, &str> = HashMap::from([("message", request.message.as_str())]);
+    OpenRun {
+        owner: request.owner.clone(),
+        run_id: run_id.clone(),
+        conversation_id: request.conversation_id.clone(),
+        agent_id: agent.config.id.clone(),
+        harness_id: agent.translator.harness_id(),
+        thread: match agent.config.thread {
+            Thread::Durable => model::Thread::Durable,
+            Thread::Ephemeral => model::Thread::Ephemeral,
+        },
+        worker_thread: Some(Arc::from(run_id.as_str())),
+        request: Payload::from(serde_json::json!(asked).to_string()),
+        seed: None,
+        idempotency: request.idempotency.clone(),
+        started,
+    }
+}
+
+/// Forgetting is housekeeping: a store that cannot answer now is asked again with the next run.
+async fn stale_threads(inner: &Inner, request: &StartRun, agent: &Agent) -> Vec<StaleThread> {
+    let asked = inner.store.stale_threads(&request.owner, &request.conversation_id, FORGET_AT_ONCE).await;
+    let mut stale = asked.unwrap_or_default();
+    stale.retain(|stale| stale.agent_id == agent.config.id);
+    stale
+}
+
+#[expect(clippy::too_many_arguments, reason = "everything a run consists of, once")]
+fn launch(
+    inner: &Arc<Inner>,
+    agent: Arc<Agent>,
+    coordinator: Coordinator,
+    adapter: Box<dyn Adapter>,
+    opened: &Open,
+    turn: Turn,
+    stale: Vec<StaleThread>,
+    first: Record,
+    driven: Driven,
+) {
+    let run_id = turn.run_id.clone();
+    let feed = Arc::new(Feed::new(inner.settings.tail_events, inner.settings.tail_bytes));
+    let cancel = watch::Sender::new(None);
+    let asked = cancel.subscribe();
+    let active = Active { feed: Arc::clone(&feed), cancel, grace: agent.harness.cancel_grace() };
+    inner.active.lock().unwrap_or_else(PoisonError::into_inner).insert(run_id, active.clone());
+    if inner.draining.load(Ordering::SeqCst) {
+        // The shutdown may have looked before this run was there.
+        active.ask_to_cancel(CancelReason::Shutdown);
+    }
+    let drive = Drive::new(Arc::clone(inner), agent, coordinator, adapter, opened, turn, stale, feed, asked);
+    tokio::spawn(async move {
+        drive.run(first).await;
+        drop(driven);
+    });
+}
+
+/// Counts a run among those that the shutdown waits for.
+pub(crate) struct Driven(Arc<Inner>);
+
+impl Driven {
+    fn count_in(inner: &Arc<Inner>) -> Self {
+        inner.driven.send_modify(|driven| *driven += 1);
+        Self(Arc::clone(inner))
+    }
+}
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        self.0.driven.send_modify(|driven| *driven = driven.saturating_sub(1));
+    }
+}

@@ -1,0 +1,112 @@
+//! A reader of one run: a cursor, never a queue. A slow reader costs no memory and slows nobody.
+//!
+//! Refuses to show what is not durable: it reads the run's published tail, and the store for what is older.
+
+use std::sync::Arc;
+
+use causeway_contract::event::Sequence;
+use causeway_contract::id::RunId;
+use causeway_store::{Record, Store};
+
+use crate::error::Error;
+use crate::feed::{Ahead, Feed, Presence};
+
+/// Reads the events of a run in order, without gaps and without repetition, from a cursor to the end of the run.
+pub struct Subscription {
+    run_id: RunId<'static>,
+    store: Arc<dyn Store>,
+    /// `None` where the run is not active in this gateway.
+    feed: Option<Arc<Feed>>,
+    after: Option<Sequence>,
+    /// Read from the store, not handed out yet.
+    page: std::vec::IntoIter<Record>,
+    page_is_last: bool,
+    /// Keeps the run's client count up.
+    _presence: Option<Presence>,
+}
+
+/// How many records one read of the store brings at most; it brings fewer where they are large.
+const PAGE: usize = 64;
+
+impl Subscription {
+    pub(crate) fn new(
+        run_id: RunId<'static>,
+        store: Arc<dyn Store>,
+        feed: Option<Arc<Feed>>,
+        after: Option<Sequence>,
+        presence: Option<Presence>,
+    ) -> Self {
+        Self {
+            run_id,
+            store,
+            feed,
+            after,
+            page: Vec::new().into_iter(),
+            page_is_last: false,
+            _presence: presence,
+        }
+    }
+
+    /// The run.
+    pub fn run_id(&self) -> &RunId<'static> {
+        &self.run_id
+    }
+
+    /// The number of the last event handed out, or the cursor it began with.
+    pub fn after(&self) -> Option<Sequence> {
+        self.after
+    }
+
+    /// The next event as soon as it is durable; `None` when nothing can follow here: after the terminal, or when the
+    /// gateway lost sight of the run (the reader comes back by cursor later). Safe to drop and call again.
+    ///
+    /// # Errors
+    /// The store could not be read. The cursor stays; calling again tries again.
+    pub async fn next(&mut self) -> Result<Option<Record>, Error> {
+        loop {
+            if let Some(record) = self.page.next() {
+                self.after = Some(record.sequence);
+                return Ok(Some(record));
+            }
+            if self.page_is_last {
+                return Ok(None);
+            }
+            let Some(feed) = &self.feed else {
+                self.turn_page().await?;
+                // Not active here: what the store has now is all there is to see.
+                if self.page.len() == 0 {
+                    return Ok(None);
+                }
+                continue;
+            };
+            match feed.ahead(self.after) {
+                Ahead::Record(record) => {
+                    self.after = Some(record.sequence);
+                    return Ok(Some(record));
+                }
+                Ahead::InStore => {
+                    self.turn_page().await?;
+                    if self.page.len() == 0 {
+                        return Ok(None);
+                    }
+                }
+                Ahead::Nothing(seen) => feed.changed_since(seen).await,
+                Ahead::End => return Ok(None),
+            }
+        }
+    }
+
+    /// Whether an event, or the end, is there without waiting for the run.
+    pub fn is_ready(&self) -> bool {
+        self.page.len() > 0
+            || self.page_is_last
+            || self.feed.as_ref().is_none_or(|feed| !matches!(feed.ahead(self.after), Ahead::Nothing(_)))
+    }
+
+    async fn turn_page(&mut self) -> Result<(), Error> {
+        let page = self.store.read_after(&self.run_id, self.after, PAGE).await?;
+        self.page_is_last = page.is_done(self.after);
+        self.page = page.records.into_iter();
+        Ok(())
+    }
+}

@@ -1,0 +1,75 @@
+//! Which adapter translates an agent's harness.
+//!
+//! Refuses harnesses that the adapter registry does not know.
+
+use causeway_adapter::registry::{self, Harness};
+use causeway_adapter::turn::Options;
+use causeway_adapter::{Adapter, Output, Turn};
+use causeway_contract::event::{EventData, EventDraft, RunStarted};
+use causeway_contract::id::HarnessId;
+
+use crate::clock::UuidIds;
+use crate::config::AgentConfig;
+use crate::error::{Error, OpenError};
+
+/// Makes the adapters of one agent.
+pub(crate) struct Translator {
+    harness: &'static Harness,
+    harness_id: HarnessId<'static>,
+    options: Options,
+}
+
+/// An adapter, and its first word.
+pub(crate) struct Opening {
+    pub adapter: Box<dyn Adapter>,
+    pub draft: EventDraft<'static>,
+    pub started: RunStarted<'static>,
+}
+
+impl Translator {
+    /// The translator of an agent.
+    ///
+    /// # Errors
+    /// No adapter knows its harness.
+    pub(crate) fn of(agent: &AgentConfig) -> Result<Self, OpenError> {
+        let unknown = || OpenError::UnknownHarness {
+            agent: agent.id.to_string(),
+            harness: agent.harness.clone(),
+            known: registry::HARNESSES.iter().map(|harness| harness.id).collect::<Vec<_>>().join(", "),
+        };
+        let harness = registry::find(&agent.harness).ok_or_else(unknown)?;
+        let harness_id = HarnessId::new(harness.id).map_err(|_| unknown())?;
+        let name = agent.name.clone().unwrap_or_else(|| agent.id.clone());
+        let options = Options::new(name)
+            .stream_arguments(agent.stream_arguments)
+            .strip_escapes(agent.strip_escapes)
+            .redact_content(agent.redact_content)
+            .limits(agent.limits.clone());
+        Ok(Self { harness, harness_id, options })
+    }
+
+    /// The canonical name of the harness.
+    pub(crate) fn harness_id(&self) -> HarnessId<'static> {
+        self.harness_id.clone()
+    }
+
+    /// An adapter for one turn, with the `run.started` that it begins with.
+    ///
+    /// # Errors
+    /// The adapter begins with something else: its fault.
+    pub(crate) fn open(&self, turn: Turn) -> Result<Opening, Error> {
+        let mut adapter = self.harness.adapter(turn, self.options.clone(), Box::new(UuidIds));
+        match adapter.poll() {
+            Some(Output::Draft(draft)) => match &draft.data {
+                EventData::RunStarted(started) => {
+                    let started = started.clone();
+                    Ok(Opening { adapter, draft, started })
+                }
+                other => Err(Error::Fault(format!("an adapter began with {}", other.event_type()))),
+            },
+            Some(Output::State(_) | Output::Result(_)) | None => {
+                Err(Error::Fault("an adapter began without run.started".to_owned()))
+            }
+        }
+    }
+}
