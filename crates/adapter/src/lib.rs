@@ -4,6 +4,7 @@
 //! sequence numbers, times and the durable state belong to the coordinator. An adapter never talks to a client.
 
 pub mod adapter;
+pub mod checked;
 pub mod deepagents;
 pub mod ids;
 pub mod json;

@@ -4,6 +4,7 @@
 //! missing misleads.
 
 use crate::adapter::Adapter;
+use crate::checked::Checked;
 use crate::deepagents::{self, DeepAgents};
 use crate::ids::Ids;
 use crate::turn::{Answer, AnswerError, Options, Turn};
@@ -61,9 +62,10 @@ pub struct Harness {
 }
 
 impl Harness {
-    /// An adapter for one turn.
+    /// An adapter for one turn, behind the yield validator.
     pub fn adapter(&self, turn: Turn, options: Options, ids: Box<dyn Ids>) -> Box<dyn Adapter> {
-        (self.make)(turn, options, ids)
+        let limits = options.limits.clone();
+        Box::new(Checked::new((self.make)(turn, options, ids), limits))
     }
 
     /// The value that makes the harness go on, as JSON; `private` is that of the interrupted run's state.
