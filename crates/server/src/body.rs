@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use causeway_contract::Limits;
-use causeway_contract::id::check_id;
+use causeway_contract::id::{ConversationId, Name, check_id};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde_json::value::RawValue;
 
@@ -135,6 +135,22 @@ impl<'a> Fields<'a> {
         check_id(&id, Limits::DEFAULT.id_bytes).map_err(|fault| Problem::field(name, fault.to_string()))?;
         Ok(id)
     }
+}
+
+/// An agent's id of a request.
+///
+/// # Errors
+/// 422 where it breaks the bounds of names.
+pub fn name(field: &'static str, text: &str) -> Result<Name<'static>, Problem> {
+    Name::new(text.to_owned()).map_err(|fault| Problem::field(field, fault.to_string()))
+}
+
+/// A conversation's id of a request.
+///
+/// # Errors
+/// 422 where it breaks the bounds of ids.
+pub fn conversation(field: &'static str, text: &str) -> Result<ConversationId<'static>, Problem> {
+    ConversationId::new(text.to_owned()).map_err(|fault| Problem::field(field, fault.to_string()))
 }
 
 #[cfg(test)]

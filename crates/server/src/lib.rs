@@ -2,8 +2,13 @@
 //!
 //! Refuses: deciding anything about a run (that is `causeway-engine`), and showing anything that is not committed.
 
-pub mod body;
+pub mod app;
+mod body;
 pub mod config;
-pub mod guard;
+pub mod gateway;
+mod guard;
 pub mod listen;
-pub mod problem;
+mod problem;
+mod routes;
+mod stream;
+pub mod view;

@@ -3,13 +3,11 @@
 //! Refuses to wait for ever: for a request head, for a free connection after shutdown began, for streams that do not
 //! end within the grace.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{ConnectInfo, Request};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -49,7 +47,7 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: 
             accepted = accepted => accepted,
             () = &mut stop => break,
         };
-        let (stream, peer) = match accepted {
+        let (stream, _peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 // Out of file handles, usually: it passes when connections end.
@@ -63,7 +61,7 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: 
         }
         let router = router.clone();
         let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
-            router.clone().oneshot(with_peer(request, peer))
+            router.clone().oneshot(request.map(Body::new))
         });
         let connection = graceful.watch(builder.serve_connection(TokioIo::new(stream), service));
         tokio::spawn(async move {
@@ -77,10 +75,4 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: 
     if tokio::time::timeout(limits.grace, graceful.shutdown()).await.is_err() {
         tracing::warn!("open connections were cut off: they did not end within the grace");
     }
-}
-
-fn with_peer(request: hyper::Request<Incoming>, peer: SocketAddr) -> Request {
-    let mut request = request.map(Body::new);
-    request.extensions_mut().insert(ConnectInfo(peer));
-    request
 }

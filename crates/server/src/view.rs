@@ -2,12 +2,19 @@
 //!
 //! Refuses to build JSON trees: payloads were written by our own encoders and are copied through.
 
-use causeway_contract::Limits;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use causeway_contract::error::DecodeError;
 use causeway_contract::id::{ConversationId, RunId};
+use causeway_contract::timestamp::Timestamp;
+use causeway_encode::{Seed, SeedFault};
+use causeway_engine::config::{AgentConfig, Driver, OnDisconnect, Thread};
+use causeway_engine::engine::HarnessInfo;
 use causeway_store::Record;
 use causeway_store::model::{InterruptSummary, Run};
 use causeway_store::record::Payload;
-use serde_json::Value;
+
+use crate::stream::REPLAY;
 
 /// One JSON object being written.
 pub struct Object {
@@ -31,7 +38,7 @@ impl Object {
         if self.out.len() > 1 {
             self.out.push(',');
         }
-        push_string(&mut self.out, key);
+        self.out.push_str(&string(key));
         self.out.push(':');
         self.out.push_str(json);
         self
@@ -39,9 +46,7 @@ impl Object {
 
     /// Adds a string.
     pub fn text(self, key: &str, text: &str) -> Self {
-        let mut json = String::new();
-        push_string(&mut json, text);
-        self.raw(key, &json)
+        self.raw(key, &string(text))
     }
 
     /// Adds a string or null.
@@ -130,24 +135,81 @@ pub fn event(
     record: &Record,
     run_id: &RunId<'_>,
     conversation_id: &ConversationId<'_>,
-    limits: &Limits,
-) -> Result<Vec<u8>, causeway_contract::DecodeError> {
+) -> Result<String, DecodeError> {
     let mut out = Vec::with_capacity(record.stored_len() + 256);
-    record.decode(run_id, conversation_id, limits)?.write_json(&mut out);
-    Ok(out)
+    record.decode(run_id, conversation_id, &REPLAY)?.write_json(&mut out);
+    // Our own writer writes UTF-8.
+    Ok(String::from_utf8(out).unwrap_or_default())
 }
 
-/// What a payload says at `key`, if it is a string there.
-pub fn text_in(payload: &Payload, key: &str) -> Option<String> {
-    match serde_json::from_str::<Value>(payload.as_str()).ok()?.get(key)? {
-        Value::String(text) => Some(text.clone()),
-        _ => None,
-    }
+/// A harness of the catalogue.
+pub fn harness(harness: &HarnessInfo) -> String {
+    let aliases = array(harness.aliases.iter().map(|alias| string(alias)));
+    let notes = harness.capabilities.iter().fold(Object::new(), |object, can| object.text(can.name, can.note));
+    Object::new()
+        .text("harness_id", harness.id)
+        .text("title", harness.title)
+        .raw("aliases", &aliases)
+        .raw("capabilities", &capabilities(harness))
+        .raw("notes", &notes.finish())
+        .finish()
 }
 
-fn push_string(out: &mut String, text: &str) {
+fn capabilities(harness: &HarnessInfo) -> String {
+    let levels = harness.capabilities.iter();
+    levels.fold(Object::new(), |object, can| object.text(can.name, can.level.as_str())).finish()
+}
+
+/// An agent of the catalogue. Nothing of its driver's settings: they may name files and secrets.
+pub fn agent(agent: &AgentConfig, harnesses: &[HarnessInfo]) -> String {
+    let harness = harnesses
+        .iter()
+        .find(|harness| harness.id == agent.harness || harness.aliases.contains(&agent.harness.as_str()));
+    let driver = match &agent.driver {
+        Driver::Process(_) => "process",
+        Driver::Recording(_) => "recording",
+        Driver::Custom(_) => "custom",
+    };
+    let thread = match agent.thread {
+        Thread::Durable => "durable",
+        Thread::Ephemeral => "ephemeral",
+    };
+    let on_disconnect = match agent.on_disconnect {
+        OnDisconnect::Continue => "continue",
+        OnDisconnect::Cancel => "cancel",
+    };
+    let name = agent.name.as_ref().unwrap_or(&agent.id);
+    Object::new()
+        .text("agent_id", agent.id.as_str())
+        .text("name", name.as_str())
+        .text("harness_id", harness.map_or(agent.harness.as_str(), |harness| harness.id))
+        .text("thread", thread)
+        .text("driver", driver)
+        .text("on_disconnect", on_disconnect)
+        .number("deadline_seconds", agent.deadline.as_secs())
+        .number("idle_timeout_seconds", agent.idle_timeout.as_secs())
+        .flag("allow_files", agent.allow_files)
+        .optional(harness, |object, harness| object.raw("capabilities", &capabilities(harness)))
+        .finish()
+}
+
+/// What encoders of this run are seeded with.
+///
+/// # Errors
+/// When the stored seed does not read back: the log is damaged.
+pub fn seed(stored: Option<&Payload>) -> Result<Seed, SeedFault> {
+    stored.map_or_else(|| Ok(Seed::default()), |json| Seed::from_json(json.as_str()))
+}
+
+/// The time, for the one frame that no event stands behind.
+pub fn now() -> Timestamp<'static> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_unix(i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_micros() * 1_000)
+}
+
+fn string(text: &str) -> String {
     // A string always serialises.
-    out.push_str(&serde_json::to_string(text).unwrap_or_else(|_| "\"\"".to_owned()));
+    serde_json::to_string(text).unwrap_or_else(|_| "\"\"".to_owned())
 }
 
 #[cfg(test)]

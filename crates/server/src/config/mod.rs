@@ -120,6 +120,12 @@ pub struct Agent {
     pub cancel_on_disconnect: bool,
     /// Whether tool arguments are streamed as they are written.
     pub stream_arguments: bool,
+    /// Whether terminal escape sequences are removed from content.
+    pub strip_escapes: bool,
+    /// Whether known shapes of secrets in tool arguments and results are replaced.
+    pub redact_content: bool,
+    /// How long an interrupt can be answered.
+    pub interrupt_expiry: Option<Duration>,
     /// Whether a start may carry `files`.
     pub allow_files: bool,
     /// Bounds of one run.
@@ -181,7 +187,7 @@ pub struct Recording {
 pub enum Pace {
     /// As fast as it is read.
     Fast,
-    /// At the pace of a person reading: see the engine's recording driver.
+    /// At the engine's own steady pace: recordings hold no times.
     Recorded,
     /// One line every so often.
     Every(Duration),

@@ -131,18 +131,8 @@ fn agent(name: &str, section: &mut Section<'_, '_>) -> Option<Agent> {
             "`harness` is missing; name the harness whose stream the driver delivers, e.g. \"deepagents\"",
         );
     }
-    for later in ["redact_content", "allow_config_override"] {
-        if section.flag(later) == Some(true) {
-            section.fault(later, "is not part of this build; leave it out or set it to false");
-        }
-    }
-    if section.choice("terminal_escapes", &["keep", "strip"]) == Some("strip") {
-        section
-            .fault("terminal_escapes", "\"strip\" is not part of this build; leave it out or write \"keep\"");
-    }
-    if section.duration("interrupt_expiry", true).is_some() {
-        section
-            .fault("interrupt_expiry", "is not part of this build: interrupts do not expire; leave it out");
+    if section.flag("allow_config_override") == Some(true) {
+        section.fault("allow_config_override", "is not part of this build; leave it out or set it to false");
     }
     if section.has("tools") {
         section.fault("tools", "tool schemas are not part of this build; leave them out");
@@ -182,6 +172,9 @@ fn agent(name: &str, section: &mut Section<'_, '_>) -> Option<Agent> {
         idle_timeout: section.duration("idle_timeout", true).unwrap_or(Duration::from_secs(5 * 60)),
         cancel_on_disconnect: section.choice("on_disconnect", &["continue", "cancel"]) == Some("cancel"),
         stream_arguments: section.flag("stream_arguments").unwrap_or(false),
+        strip_escapes: section.choice("terminal_escapes", &["keep", "strip"]) == Some("strip"),
+        redact_content: section.flag("redact_content").unwrap_or(false),
+        interrupt_expiry: section.duration("interrupt_expiry", true),
         allow_files: section.flag("allow_files").unwrap_or(false),
         limits,
         driver: drivers.into_iter().next()?,

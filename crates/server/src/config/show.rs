@@ -50,15 +50,20 @@ fn show_agent(out: &mut String, path: &str, agent: &Agent) {
     let _ = writeln!(
         out,
         "harness = {}\nthread = {}\ndeadline = {}\nidle_timeout = {}\non_disconnect = {}\nstream_arguments = {}\n\
-         allow_files = {}",
+         terminal_escapes = {}\nredact_content = {}\nallow_files = {}",
         quoted(&agent.harness),
         quoted(if agent.durable { "durable" } else { "ephemeral" }),
         quoted(&show_duration(agent.deadline)),
         quoted(&show_duration(agent.idle_timeout)),
         quoted(if agent.cancel_on_disconnect { "cancel" } else { "continue" }),
         agent.stream_arguments,
+        quoted(if agent.strip_escapes { "strip" } else { "keep" }),
+        agent.redact_content,
         agent.allow_files,
     );
+    if let Some(expiry) = agent.interrupt_expiry {
+        let _ = writeln!(out, "interrupt_expiry = {}", quoted(&show_duration(expiry)));
+    }
     show_limits(out, path, &agent.limits);
     match &agent.driver {
         Driver::Process(process) => show_process(out, path, process),

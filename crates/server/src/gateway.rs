@@ -1,0 +1,194 @@
+//! A gateway from its configuration: store, engine, listener, routes; and its orderly end.
+//!
+//! Refuses to start half: whatever is wrong is told with cause and remedy before the first connection is taken.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use causeway_contract::id::Name;
+use causeway_engine::Engine;
+use causeway_engine::config::{
+    AgentConfig, Driver, OnDisconnect, Pace, ProcessConfig, RecordingConfig, Scope, Settings, Thread,
+};
+use causeway_store::sqlite::Options;
+use causeway_store::{MemoryStore, SqliteStore, Store};
+use tokio::net::TcpListener;
+
+use crate::app::App;
+use crate::config::{self, Config, EnvValue, StoreKind};
+use crate::listen;
+
+/// How long open connections get once every run has ended.
+const CONNECTION_GRACE: Duration = Duration::from_secs(3);
+
+/// A gateway that is ready to serve.
+pub struct Gateway {
+    engine: Engine,
+    listener: TcpListener,
+    address: SocketAddr,
+    settings: config::Server,
+}
+
+/// Why a gateway does not start.
+#[non_exhaustive]
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The address cannot be had.
+    #[error("cannot listen on {address}: {source} (stop what listens there, or choose another with --listen)")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The store cannot be opened.
+    #[error("cannot open the store: {0}")]
+    Store(#[from] causeway_store::Unavailable),
+    /// The engine cannot be opened.
+    #[error(transparent)]
+    Engine(#[from] causeway_engine::OpenError),
+    /// A secret cannot be read.
+    #[error("agents.{agent}.driver.process.env.{variable}: {what}")]
+    Secret {
+        /// The agent.
+        agent: String,
+        /// The variable.
+        variable: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// A name that passed the configuration's check and not the engine's.
+    #[error("agents.{agent}: {fault}")]
+    Name {
+        /// The agent.
+        agent: String,
+        /// What is wrong.
+        fault: causeway_contract::id::IdFault,
+    },
+}
+
+impl Gateway {
+    /// Opens store and engine (which recovers what a killed gateway left) and takes the address.
+    ///
+    /// # Errors
+    /// [`OpenError`], naming cause and remedy.
+    pub async fn open(config: &Config) -> Result<Self, OpenError> {
+        let store: Arc<dyn Store> = match config.store.kind {
+            StoreKind::Memory => Arc::new(MemoryStore::new()),
+            StoreKind::Sqlite => Arc::new(SqliteStore::open(Options::new(&config.store.path))?),
+        };
+        let address = config.server.listen;
+        let listen = |source| OpenError::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(listen)?;
+        let address = listener.local_addr().map_err(listen)?;
+        let engine = Engine::open(Settings::new(&config.store.path), agents(config)?, store).await?;
+        Ok(Self { engine, listener, address, settings: config.server.clone() })
+    }
+
+    /// Where it listens.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The engine behind it.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Serves until `stop` resolves; then no new runs are taken, active ones get their terminal, streams end behind
+    /// it, and connections are closed.
+    pub async fn serve(self, stop: impl Future<Output = ()>) {
+        let limits = listen::Limits {
+            header_timeout: self.settings.header_timeout,
+            max_connections: self.settings.max_connections,
+            grace: CONNECTION_GRACE,
+        };
+        let grace = self.settings.shutdown_grace;
+        let router = App::new(self.engine.clone(), self.settings).router();
+        let stop = async {
+            stop.await;
+            tracing::info!("shutting down: no new runs, active ones are ended");
+            self.engine.shutdown(grace).await;
+        };
+        listen::serve(self.listener, router, limits, stop).await;
+        tracing::info!("stopped");
+    }
+}
+
+fn agents(config: &Config) -> Result<Vec<AgentConfig>, OpenError> {
+    config.agents.iter().map(|(id, agent)| agent_config(id, agent)).collect()
+}
+
+fn agent_config(id: &str, agent: &config::Agent) -> Result<AgentConfig, OpenError> {
+    let name = |text: &str| {
+        Name::new(text.to_owned()).map_err(|fault| OpenError::Name { agent: id.to_owned(), fault })
+    };
+    let driver = match &agent.driver {
+        config::Driver::Process(process) => Driver::Process(process_config(id, process)?),
+        config::Driver::Recording(recording) => Driver::Recording(RecordingConfig {
+            file: recording.file.clone(),
+            pace: match recording.pace {
+                config::Pace::Fast => Pace::Fast,
+                config::Pace::Recorded => Pace::RECORDED,
+                config::Pace::Every(pause) => Pace::Every(pause),
+            },
+        }),
+    };
+    Ok(AgentConfig {
+        name: agent.name.as_deref().map(name).transpose()?,
+        thread: if agent.durable { Thread::Durable } else { Thread::Ephemeral },
+        deadline: agent.deadline,
+        idle_timeout: agent.idle_timeout,
+        on_disconnect: if agent.cancel_on_disconnect { OnDisconnect::Cancel } else { OnDisconnect::Continue },
+        stream_arguments: agent.stream_arguments,
+        strip_escapes: agent.strip_escapes,
+        redact_content: agent.redact_content,
+        allow_files: agent.allow_files,
+        interrupt_expiry: agent.interrupt_expiry,
+        limits: agent.limits.clone(),
+        ..AgentConfig::new(name(id)?, agent.harness.clone(), driver)
+    })
+}
+
+fn process_config(agent: &str, process: &config::Process) -> Result<ProcessConfig, OpenError> {
+    let mut env = BTreeMap::new();
+    for (variable, value) in &process.env {
+        let value = resolve(value).map_err(|what| OpenError::Secret {
+            agent: agent.to_owned(),
+            variable: variable.clone(),
+            what,
+        })?;
+        env.insert(variable.clone(), value);
+    }
+    Ok(ProcessConfig {
+        scope: if process.per_run { Scope::Run } else { Scope::Conversation },
+        idle_exit: process.idle_exit,
+        start_timeout: process.start_timeout,
+        cancel_grace: process.cancel_grace,
+        max_workers: process.max_workers,
+        env,
+        ..ProcessConfig::new(process.command.clone())
+    })
+}
+
+fn resolve(value: &EnvValue) -> Result<String, String> {
+    let text = match value {
+        EnvValue::Plain(text) => text.clone(),
+        EnvValue::Env(variable) => std::env::var(variable)
+            .map_err(|_| format!("the variable {variable} is not set, or not in UTF-8"))?,
+        EnvValue::File(file) => read_secret(file)?,
+    };
+    if text.contains('\0') {
+        return Err("holds U+0000".to_owned());
+    }
+    Ok(text)
+}
+
+fn read_secret(file: &PathBuf) -> Result<String, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+    let text = text.strip_suffix('\n').unwrap_or(&text);
+    Ok(text.strip_suffix('\r').unwrap_or(text).to_owned())
+}

@@ -1,0 +1,21 @@
+//! What can run here: harnesses with their capabilities, and the configured agents.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{Response, StatusCode};
+
+use crate::app::App;
+use crate::problem::json_response;
+use crate::view::{self, Object};
+
+/// `GET /api/v1/harnesses`
+pub async fn harnesses(State(app): State<App>) -> Response<Body> {
+    let all = view::array(app.engine.harnesses().iter().map(view::harness));
+    json_response(StatusCode::OK, Object::new().raw("harnesses", &all).finish())
+}
+
+/// `GET /api/v1/agents`
+pub async fn agents(State(app): State<App>) -> Response<Body> {
+    let all = view::array(app.engine.agents().map(|agent| view::agent(agent, app.engine.harnesses())));
+    json_response(StatusCode::OK, Object::new().raw("agents", &all).finish())
+}

@@ -1,0 +1,86 @@
+//! One module for each family of routes (design §4).
+
+pub mod catalogue;
+pub mod chat;
+pub mod health;
+pub mod query;
+pub mod replay;
+pub mod runs;
+
+use axum::http::StatusCode;
+use causeway_engine::Error;
+use causeway_store::Refusal;
+
+use crate::problem::Problem;
+
+/// What a caller is told when the engine said no.
+pub fn refused(error: &Error) -> Problem {
+    match error {
+        Error::UnknownAgent { .. } => {
+            Problem::new(StatusCode::NOT_FOUND, "agent_not_found", "there is no agent with this id")
+        }
+        Error::FilesNotAllowed { .. } => Problem::new(
+            StatusCode::BAD_REQUEST,
+            "files_not_allowed",
+            "this agent does not take files; leave `files` out",
+        ),
+        Error::Refused(refusal) => store_refused(refusal),
+        Error::BeyondEnd { last, .. } => {
+            Problem::parameter(format!("the cursor is beyond the end of the run, whose last event is {last}"))
+        }
+        Error::ShuttingDown => Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "shutting_down",
+            "the gateway is shutting down; try again shortly",
+        )
+        .action("retry"),
+        Error::Unavailable(trouble) => {
+            tracing::error!(%trouble, "the store cannot serve");
+            Problem::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "store_unavailable",
+                format!("the store cannot do it now: {}", trouble.cause),
+            )
+            .action("retry")
+        }
+        Error::OutcomeUnknown(trouble) => {
+            tracing::error!(%trouble, "the answer of the store was lost");
+            Problem::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "outcome_unknown",
+                "it is not known whether the request was stored; repeat it with the same idempotency key",
+            )
+            .action("retry")
+        }
+        other => {
+            tracing::error!(error = %other, "the engine failed");
+            Problem::internal()
+        }
+    }
+}
+
+fn store_refused(refusal: &Refusal) -> Problem {
+    let conflict = |code, message: &str, action| Problem::new(StatusCode::CONFLICT, code, message).action(action);
+    match refusal {
+        Refusal::UnknownRun => Problem::no_run(),
+        Refusal::ConversationBusy { .. } => conflict(
+            "conversation_busy",
+            "a run of this conversation is active; wait for its end or cancel it",
+            "wait_or_cancel",
+        ),
+        Refusal::InterruptPending { .. } => conflict(
+            "interrupt_pending",
+            "an interrupt of this conversation waits for its answer; answer it or cancel its run",
+            "answer_or_cancel",
+        ),
+        Refusal::KeyReused { .. } => Problem::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "idempotency_key_reused",
+            "the idempotency key was used with another request; take a new one",
+        ),
+        other => {
+            tracing::error!(refusal = %other, "the store refused what the engine should not have asked");
+            Problem::internal()
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Query parameters: taken one by one, each fault told (400).
+
+use std::collections::HashMap;
+
+use axum::extract::Query as AxumQuery;
+use axum::http::Uri;
+use causeway_contract::event::Sequence;
+
+use crate::problem::Problem;
+
+/// The parameters of one request. Unknown ones are ignored.
+pub struct Query(HashMap<String, String>);
+
+impl Query {
+    /// Reads the query of `uri`; of a repeated parameter the last counts.
+    ///
+    /// # Errors
+    /// 400 when it is not readable.
+    pub fn of(uri: &Uri) -> Result<Self, Problem> {
+        AxumQuery::try_from_uri(uri)
+            .map(|AxumQuery(parameters)| Self(parameters))
+            .map_err(|_| Problem::parameter("the query is not readable"))
+    }
+
+    /// A parameter as it was written.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// A whole number in a range, or `default`.
+    ///
+    /// # Errors
+    /// 400 when it is something else.
+    pub fn number(&self, name: &str, default: u64, range: std::ops::RangeInclusive<u64>) -> Result<u64, Problem> {
+        let Some(text) = self.text(name) else { return Ok(default) };
+        text.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| {
+            Problem::parameter(format!("{name} must be a whole number from {} to {}", range.start(), range.end()))
+        })
+    }
+
+    /// A cursor: the number of an event, exclusive.
+    ///
+    /// # Errors
+    /// 400 when it is none.
+    pub fn cursor(&self, name: &str) -> Result<Option<Sequence>, Problem> {
+        self.text(name).map(|text| cursor(name, text)).transpose()
+    }
+}
+
+/// Reads a cursor.
+///
+/// # Errors
+/// 400 when `text` is not the number of an event.
+pub fn cursor(name: &str, text: &str) -> Result<Sequence, Problem> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| digits).and_then(Sequence::new).ok_or_else(|| {
+        Problem::parameter(format!("{name} must be the number of an event: 0 or more, digits only"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_digits_up_to_two_to_the_fifty_third() {
+        assert_eq!(cursor("after", "0"), Ok(Sequence::ZERO));
+        assert_eq!(cursor("after", "9007199254740991"), Ok(Sequence::MAX));
+        for text in ["", "-1", "+1", "1.0", "x", " 1", "9007199254740992", "99999999999999999999999"] {
+            assert!(cursor("after", text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_number_stays_in_its_range() {
+        let query = Query::of(&Uri::from_static("/x?limit=7&wait=31&bad=a&e=%C3%A9")).unwrap();
+        assert_eq!(query.number("limit", 1, 1..=10), Ok(7));
+        assert_eq!(query.number("gone", 1, 1..=10), Ok(1));
+        assert!(query.number("wait", 0, 0..=30).is_err());
+        assert!(query.number("bad", 0, 0..=30).is_err());
+        assert_eq!(query.text("e"), Some("é"));
+    }
+}

@@ -1,0 +1,81 @@
+//! `GET /api/v1/runs/{id}/stream`: the stream of a run, live or stored, from any of its events.
+//!
+//! Resumed after event N it is, byte for byte, what the full stream holds behind N: the encoder is brought up to date
+//! from the log first. Only the last frame of an event carries its number, so a client that lost the connection inside
+//! an event is sent that event whole.
+
+use axum::body::Body;
+use axum::extract::{Path, Request, State};
+use axum::http::{Response, StatusCode};
+use causeway_contract::event::Sequence;
+use causeway_encode::Protocol;
+
+use crate::app::App;
+use crate::problem::Problem;
+use crate::routes::query::{Query, cursor};
+use crate::routes::refused;
+use crate::routes::runs::find;
+use crate::stream::{Frames, RUN_ID};
+use crate::view::seed;
+
+/// `GET /api/v1/runs/{id}/stream?protocol=P&after=N`, `Last-Event-ID` outranking `after`.
+pub async fn stream(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<Response<Body>, Problem> {
+    let query = Query::of(request.uri())?;
+    let protocol = match query.text("protocol") {
+        None => Protocol::Canonical,
+        Some(name) => Protocol::parse(name)
+            .ok_or_else(|| Problem::parameter("protocol must be canonical, custom or agui"))?,
+    };
+    let after = last_event_id(&request)?.map_or_else(|| query.cursor("after"), |id| Ok(Some(id)))?;
+    let run = find(&app, &id).await?;
+    let ended = run.status.is_terminal();
+    if ended && after > Some(run.last_sequence) {
+        return Err(Problem::parameter(format!(
+            "the cursor is beyond the end of the run, whose last event is {}",
+            run.last_sequence
+        )));
+    }
+    if ended && after == Some(run.last_sequence) {
+        return Ok(nothing_left(&id));
+    }
+    // The canonical format has no state, so its log is read from the cursor on.
+    let from = if protocol == Protocol::Canonical { after } else { None };
+    let subscription = app.engine.subscribe(&app.owner(), &run.run_id, from).await.map_err(|error| refused(&error))?;
+    let seed = seed(run.seed.as_ref()).map_err(|error| {
+        tracing::error!(run_id = id, %error, "a stored seed does not read back");
+        Problem::internal()
+    })?;
+    let mut frames = Frames::plain(subscription, run.conversation_id, protocol, &seed)
+        .resumable(after, app.settings.keep_alive);
+    if !ended {
+        return Ok(frames.into_response(None));
+    }
+    // Events without a frame may be all that is left; an empty stream would make a browser come back for ever.
+    match frames.next().await {
+        Ok(Some(first)) => Ok(frames.into_response(Some(first))),
+        Ok(None) => Ok(nothing_left(&id)),
+        Err(_) => Err(Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "store_unavailable",
+            "the log of this run cannot be read now",
+        )),
+    }
+}
+
+fn last_event_id(request: &Request) -> Result<Option<Sequence>, Problem> {
+    let Some(value) = request.headers().get("last-event-id") else { return Ok(None) };
+    cursor("Last-Event-ID", value.to_str().unwrap_or("")).map(Some)
+}
+
+fn nothing_left(id: &str) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    if let Ok(id) = id.parse() {
+        response.headers_mut().insert(RUN_ID, id);
+    }
+    response
+}

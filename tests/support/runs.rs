@@ -1,0 +1,122 @@
+//! Runs seen from outside: started, read back, and encoded offline from their stored events.
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use causeway_contract::Limits;
+use causeway_contract::decode::decode_line;
+use causeway_encode::{Protocol, Seed, with_event_id};
+use serde_json::{Value, json};
+
+use super::gateway::eventually;
+use super::http::{Client, Response};
+
+/// Both established formats.
+pub const ESTABLISHED: [Protocol; 2] = [Protocol::Custom, Protocol::Agui];
+
+/// `POST /api/v1/chat/stream/start`
+pub fn start(client: &Client, agent: &str, conversation: &str, protocol: Protocol) -> Response {
+    let body = json!({
+        "agent_id": agent, "conversation_id": conversation, "message": "hello", "protocol": protocol.as_str(),
+    });
+    client.post("/api/v1/chat/stream/start", &body.to_string())
+}
+
+/// `POST /api/v1/runs`, to the run's id.
+pub fn create(client: &Client, agent: &str, conversation: &str) -> String {
+    let body = json!({"agent_id": agent, "conversation_id": conversation, "message": "hello"});
+    let response = client.post("/api/v1/runs", &body.to_string());
+    assert_eq!(response.status, 202);
+    text(&value(response), "run_id")
+}
+
+/// `GET /api/v1/runs/{id}`
+pub fn show(client: &Client, run_id: &str) -> Value {
+    let response = client.get(&format!("/api/v1/runs/{run_id}"));
+    assert_eq!(response.status, 200, "run {run_id}");
+    value(response)
+}
+
+/// The run once it has ended.
+pub fn ended(client: &Client, run_id: &str) -> Value {
+    eventually(&format!("the end of run {run_id}"), || {
+        let run = show(client, run_id);
+        (run["status"] != "running").then_some(run)
+    })
+}
+
+/// Every stored event, each as the text it was sent as.
+pub fn stored(client: &Client, run_id: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut after = String::new();
+    loop {
+        let response = client.get(&format!("/api/v1/runs/{run_id}/events?limit=7{after}"));
+        assert_eq!(response.status, 200, "events of {run_id}");
+        let text = response.text();
+        let page: Page<'_> = serde_json::from_str(&text).expect("a page of events");
+        all.extend(page.events.iter().map(|event| event.get().to_owned()));
+        if page.done || page.events.is_empty() {
+            return all;
+        }
+        after = format!("&after={}", page.next_after.expect("a cursor"));
+    }
+}
+
+#[derive(serde::Deserialize)]
+struct Page<'a> {
+    #[serde(borrow)]
+    events: Vec<&'a serde_json::value::RawValue>,
+    next_after: Option<u64>,
+    done: bool,
+}
+
+/// The body that these events must give, from the first to the last.
+pub fn offline(events: &[String], protocol: Protocol) -> String {
+    encode(events, protocol, None)
+}
+
+/// The same with event numbers, behind the event `after`.
+pub fn offline_after(events: &[String], protocol: Protocol, after: Option<u64>) -> String {
+    encode(events, protocol, Some(after))
+}
+
+fn encode(events: &[String], protocol: Protocol, numbered: Option<Option<u64>>) -> String {
+    let mut encoder = protocol.encoder(&Seed::default());
+    let mut out = Vec::new();
+    for line in events {
+        let event = decode_line(line.as_bytes(), &Limits::DEFAULT).expect("a canonical event");
+        let mut frames = Vec::new();
+        encoder.encode(&event, &mut frames);
+        match numbered {
+            None => out.extend_from_slice(&frames),
+            Some(after) if after < Some(event.sequence.value()) => with_event_id(&frames, event.sequence, &mut out),
+            Some(_) => {}
+        }
+    }
+    String::from_utf8(out).expect("UTF-8")
+}
+
+/// The types of these events.
+pub fn types(events: &[String]) -> Vec<String> {
+    events.iter().map(|event| text(&serde_json::from_str(event).expect("JSON"), "type")).collect()
+}
+
+/// Numbered 0, 1, 2, … with one terminal, the last.
+pub fn check_whole(events: &[String]) {
+    let mut terminals = Vec::new();
+    for (index, event) in events.iter().enumerate() {
+        let event = decode_line(event.as_bytes(), &Limits::DEFAULT).expect("a canonical event");
+        assert_eq!(event.sequence.value(), index as u64, "a gap or a repetition");
+        if event.data.is_terminal() {
+            terminals.push(index);
+        }
+    }
+    assert_eq!(terminals, [events.len() - 1], "exactly one terminal, at the end");
+}
+
+pub fn value(response: Response) -> Value {
+    let text = response.text();
+    serde_json::from_str(&text).unwrap_or_else(|_| panic!("no JSON: {text}"))
+}
+
+pub fn text(value: &Value, key: &str) -> String {
+    value[key].as_str().unwrap_or_else(|| panic!("no {key} in {value}")).to_owned()
+}
