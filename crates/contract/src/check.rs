@@ -355,36 +355,30 @@ fn approvals(list: &[ToolApproval<'_>], limits: &Limits, origin: Origin) -> Chec
     many("approvals", list.len(), limits.approvals)?;
     let mut seen = HashSet::with_capacity(list.len());
     for (index, entry) in list.iter().enumerate() {
-        let check = || {
-            if origin == Origin::Draft {
-                id(entry.tool_call_id.as_str(), limits).map_err(|error| error.at("tool_call_id"))?;
-                id(entry.tool_name.as_str(), limits).map_err(|error| error.at("tool_name"))?;
-                let max = limits.json_depth;
-                if entry.tool_args.measure().depth.saturating_add(APPROVAL_LEVELS) > max {
-                    return Err(DecodeError::new(Fault::NestedTooDeep {
-                        depth: entry.tool_args.measure().depth,
-                        max,
-                    })
-                    .at("tool_args"));
-                }
-            }
-            long(entry.tool_args.as_str().len(), limits.arguments_bytes)
-                .map_err(|error| error.at("tool_args"))?;
-            for (place, decision) in entry.allowed_decisions.iter().enumerate() {
-                if entry.allowed_decisions.iter().take(place).any(|earlier| earlier == decision) {
-                    return Err(DecodeError::new(Fault::RepeatedDecision)
-                        .at_index(place)
-                        .at("allowed_decisions"));
-                }
-            }
-            if seen.insert(entry.tool_call_id.as_str()) {
-                Ok(())
-            } else {
-                Err(DecodeError::new(Fault::RepeatedApproval).at("tool_call_id"))
-            }
-        };
-        let mut check = check;
-        check().map_err(|error: DecodeError| error.at_index(index))?;
+        approval(entry, limits, origin).map_err(|error| error.at_index(index))?;
+        if !seen.insert(entry.tool_call_id.as_str()) {
+            return Err(DecodeError::new(Fault::RepeatedApproval).at("tool_call_id").at_index(index));
+        }
+    }
+    Ok(())
+}
+
+fn approval(entry: &ToolApproval<'_>, limits: &Limits, origin: Origin) -> Checked {
+    if origin == Origin::Draft {
+        id(entry.tool_call_id.as_str(), limits).map_err(|error| error.at("tool_call_id"))?;
+        id(entry.tool_name.as_str(), limits).map_err(|error| error.at("tool_name"))?;
+        // An object is made for any place; here it stands deeper than where most do.
+        let depth = entry.tool_args.measure().depth;
+        let max = limits.json_depth.saturating_sub(APPROVAL_LEVELS);
+        if depth > max {
+            return Err(DecodeError::new(Fault::NestedTooDeep { depth, max }).at("tool_args"));
+        }
+    }
+    long(entry.tool_args.as_str().len(), limits.arguments_bytes).map_err(|error| error.at("tool_args"))?;
+    for (place, decision) in entry.allowed_decisions.iter().enumerate() {
+        if entry.allowed_decisions.iter().take(place).any(|earlier| earlier == decision) {
+            return Err(DecodeError::new(Fault::RepeatedDecision).at_index(place).at("allowed_decisions"));
+        }
     }
     Ok(())
 }

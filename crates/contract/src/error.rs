@@ -191,7 +191,7 @@ pub enum Fault {
     #[error("an approval request names at least one tool call")]
     NoApprovals,
     /// An approval request that names a call twice.
-    #[error("the approval request names this tool call twice")]
+    #[error("the tool call is named twice")]
     RepeatedApproval,
     /// `allowed_decisions` that names a decision twice.
     #[error("the decision is listed twice")]
