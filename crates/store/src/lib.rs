@@ -3,14 +3,18 @@
 //! Refuses: judging events (that is `causeway-lifecycle`), reading a clock (every time comes in with a record),
 //! and guessing (an answer that was lost is [`Error::Unknown`], never success or failure).
 //!
-//! Promises every backend keeps, each tested by [`conformance`](crate::conformance) (feature `testing`):
+//! Promises every backend keeps, each tested by the suite `conformance` (feature `testing`):
 //! - what was acknowledged is in every later read, once, under the same number, with the same bytes;
 //! - a run has at most one terminal, and nothing comes after it (R03, R04);
 //! - head, status and terminal change in one transaction (R13, R14), and an error never moves the head (R15);
 //! - a writer whose run was fenced writes nothing more;
 //! - an interrupt is consumed by one answer.
 
+#[cfg(feature = "testing")]
+pub mod conformance;
 pub mod error;
+#[cfg(feature = "testing")]
+pub mod faulty;
 pub mod memory;
 pub mod model;
 pub mod record;
