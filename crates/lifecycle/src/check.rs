@@ -218,7 +218,8 @@ impl Checker {
             Ok(()) => {
                 run.linter.accept(event, &run.validator, hints);
                 run.warned(place, sequence, hints, options);
-                if options.boundary == Boundary::Commit && matches!(event.data, EventData::RunInterrupted(_)) {
+                if options.boundary == Boundary::Commit && matches!(event.data, EventData::RunInterrupted(_))
+                {
                     run.report.notes.push(UNSEEN_RECEIPT.to_owned());
                 }
             }
@@ -375,4 +376,5 @@ fn peek(line: &[u8]) -> Peeked {
 /// A run id beyond this names no run.
 const LONGEST_RUN_ID: usize = 4096;
 
-const UNSEEN_RECEIPT: &str = "R14: a recorded stream cannot show that the interrupt was committed; taken on trust";
+const UNSEEN_RECEIPT: &str =
+    "R14: a recorded stream cannot show that the interrupt was committed; taken on trust";

@@ -1,7 +1,9 @@
 //! R08: one interrupt per run, followed by closing events and its own `run.interrupted` only. R14: at commit that
 //! terminal needs the store's receipt.
 
-use causeway_contract::event::{EventData, EventType, InterruptReason, InterruptRequest, InterruptRequested, RunInterrupted};
+use causeway_contract::event::{
+    EventData, EventType, InterruptReason, InterruptRequest, InterruptRequested, RunInterrupted,
+};
 use causeway_contract::id::InterruptId;
 
 use crate::tool::Tools;

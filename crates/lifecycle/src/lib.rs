@@ -13,6 +13,8 @@ mod order;
 pub mod rule;
 pub mod run;
 mod table;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod tool;
 pub mod validator;
 pub mod violation;
@@ -21,3 +23,6 @@ pub use lint::{Lint, Linter};
 pub use rule::{Rule, Verdict};
 pub use validator::{Boundary, Thread, Validator};
 pub use violation::Violation;
+
+#[cfg(test)]
+mod tests;

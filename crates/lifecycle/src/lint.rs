@@ -133,16 +133,26 @@ impl Lint {
     /// A legal stream that shows it, as JSONL.
     pub fn example(self) -> &'static str {
         match self {
-            Self::L01StillOpen => include_str!("../../../contract/streams/warned/l01-message-still-open.jsonl"),
-            Self::L02SequenceGap => include_str!("../../../contract/streams/warned/l02-numbers-missing.jsonl"),
-            Self::L03TimeBackwards => include_str!("../../../contract/streams/warned/l03-clock-went-back.jsonl"),
+            Self::L01StillOpen => {
+                include_str!("../../../contract/streams/warned/l01-message-still-open.jsonl")
+            }
+            Self::L02SequenceGap => {
+                include_str!("../../../contract/streams/warned/l02-numbers-missing.jsonl")
+            }
+            Self::L03TimeBackwards => {
+                include_str!("../../../contract/streams/warned/l03-clock-went-back.jsonl")
+            }
             Self::L04UsageShrinks => include_str!("../../../contract/streams/warned/l04-total-shrinks.jsonl"),
             Self::L05LongDelta => include_str!("../../../contract/streams/warned/l05-long-delta.jsonl"),
-            Self::L06ResultCut => include_str!("../../../contract/streams/warned/l06-result-will-be-cut.jsonl"),
+            Self::L06ResultCut => {
+                include_str!("../../../contract/streams/warned/l06-result-will-be-cut.jsonl")
+            }
             Self::L07ControlCharacter => {
                 include_str!("../../../contract/streams/warned/l07-terminal-colours.jsonl")
             }
-            Self::L08NoFinalUsage => include_str!("../../../contract/streams/warned/l08-no-final-usage.jsonl"),
+            Self::L08NoFinalUsage => {
+                include_str!("../../../contract/streams/warned/l08-no-final-usage.jsonl")
+            }
             Self::L09ResultHidden => {
                 include_str!("../../../contract/streams/warned/l09-result-says-rejected.jsonl")
             }
@@ -221,7 +231,9 @@ impl Linter {
     /// To be called when the stream is over. A stream without a terminal is R12 and no matter for a lint.
     pub fn finish(&self, validator: &Validator, hints: &mut Vec<Hint>) {
         if validator.terminal().is_some() && !self.final_usage {
-            hint(hints, Lint::L08NoFinalUsage, None, || "the run ends without a usage.updated that is final".to_owned());
+            hint(hints, Lint::L08NoFinalUsage, None, || {
+                "the run ends without a usage.updated that is final".to_owned()
+            });
         }
     }
 
@@ -284,7 +296,9 @@ fn total<T: PartialOrd + fmt::Display + Copy>(
     if let Some(last) = *last
         && now < last
     {
-        hint(hints, Lint::L04UsageShrinks, Some(pointer), || format!("the total was {last} and is now {now}"));
+        hint(hints, Lint::L04UsageShrinks, Some(pointer), || {
+            format!("the total was {last} and is now {now}")
+        });
     }
     *last = Some(now);
 }
@@ -292,7 +306,9 @@ fn total<T: PartialOrd + fmt::Display + Copy>(
 /// L05 and L07.
 fn delta(text: &str, hints: &mut Vec<Hint>) {
     if text.len() > LONG_DELTA_BYTES {
-        hint(hints, Lint::L05LongDelta, Some("/data/delta"), || format!("the delta has {} bytes", text.len()));
+        hint(hints, Lint::L05LongDelta, Some("/data/delta"), || {
+            format!("the delta has {} bytes", text.len())
+        });
     }
     content(text, "/data/delta", hints);
 }
@@ -324,7 +340,9 @@ fn end_text(text: &str, prefix: usize, pointer: &'static str, hints: &mut Vec<Hi
     }
     content(text, pointer, hints);
     if says_rejected(text) {
-        hint(hints, Lint::L09ResultHidden, Some(pointer), || "the text contains the word `rejected`".to_owned());
+        hint(hints, Lint::L09ResultHidden, Some(pointer), || {
+            "the text contains the word `rejected`".to_owned()
+        });
     }
 }
 

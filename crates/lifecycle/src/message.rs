@@ -64,7 +64,12 @@ impl Messages {
         Self { text: Table::new(), reasoning: Table::new() }
     }
 
-    pub(crate) fn check_start(&self, kind: MessageKind, id: &str, budget: &Budget) -> Result<Step, Violation> {
+    pub(crate) fn check_start(
+        &self,
+        kind: MessageKind,
+        id: &str,
+        budget: &Budget,
+    ) -> Result<Step, Violation> {
         if self.space(kind).find(id).is_some() {
             return Err(Violation::MessageReused { kind, id: id.to_owned() });
         }
@@ -130,7 +135,9 @@ impl Messages {
     fn open(&self, kind: MessageKind, id: &str, event: EventType) -> Result<(Slot, usize), Violation> {
         match self.space(kind).lookup(id) {
             Some((slot, Message::Open { bytes })) => Ok((slot, *bytes)),
-            Some((_, Message::Finished)) => Err(Violation::MessageFinished { kind, id: id.to_owned(), event }),
+            Some((_, Message::Finished)) => {
+                Err(Violation::MessageFinished { kind, id: id.to_owned(), event })
+            }
             None => Err(Violation::MessageNotStarted { kind, id: id.to_owned(), event }),
         }
     }

@@ -99,7 +99,10 @@ impl Namespaces {
             Place::Inactive => return Err(Violation::NamespaceNotActive { path: shown(outer) }),
         };
         if self.invocations.find(invocation.as_str()).is_some() {
-            return Err(Violation::InvocationReused { invocation: invocation.to_string(), depth: outer.len() });
+            return Err(Violation::InvocationReused {
+                invocation: invocation.to_string(),
+                depth: outer.len(),
+            });
         }
         let call = &entered.parent_tool_call_id;
         let Some((call, _)) = tools.find_open(call.as_str()) else {
@@ -143,10 +146,18 @@ impl Namespaces {
         }
     }
 
-    pub(crate) fn apply(&mut self, step: Step, path: &Namespace<'_>, data: &EventData<'_>, tools: &mut Tools) {
+    pub(crate) fn apply(
+        &mut self,
+        step: Step,
+        path: &Namespace<'_>,
+        data: &EventData<'_>,
+        tools: &mut Tools,
+    ) {
         match step {
             Step::Enter { parent, call } => {
-                if let (Some((invocation, _)), EventData::NamespaceEntered(entered)) = (path.split_last(), data) {
+                if let (Some((invocation, _)), EventData::NamespaceEntered(entered)) =
+                    (path.split_last(), data)
+                {
                     self.enter(parent, call, invocation, entered);
                     tools.namespace_entered(call);
                 }

@@ -188,7 +188,9 @@ impl Rule {
             Self::R08OneInterrupt => Page {
                 title: "one interrupt, then closing events and its own run.interrupted",
                 explanation: "A run requests at most one interrupt. After interrupt.requested only text.finished, reasoning.finished, the ends of open calls and namespace.exited may come, then run.interrupted with the same id and the matching reason (form_input: human_input; tool_approval: tool_approval). Approvals name open calls of this run and their tools. Parallel native interrupts are merged by the adapter into one request.\nWhy: the request is a snapshot of what a person decides about. Output after it would be decided about unseen, and a second request would be answered by the first answer.",
-                accepted: include_str!("../../../contract/streams/accepted/r08-request-closes-then-interrupted.jsonl"),
+                accepted: include_str!(
+                    "../../../contract/streams/accepted/r08-request-closes-then-interrupted.jsonl"
+                ),
                 rejected: include_str!("../../../contract/streams/rejected/r08-text-after-request.jsonl"),
             },
             Self::R09NamespacesBalance => Page {
@@ -207,7 +209,9 @@ impl Rule {
                 title: "what a run sums up to is bounded",
                 explanation: "Events, bytes, text, messages and calls of a run, the text of one message, the streamed arguments of one call and the namespaces open at once have limits. (One value or event that is too large is the check `bounds`.)\nWhy: whoever stores, replays or shows a run must be able to say how much it can be.",
                 accepted: include_str!("../../../contract/streams/accepted/r11-as-many-as-allowed.jsonl"),
-                rejected: include_str!("../../../contract/streams/rejected/r11-too-many-open-namespaces.jsonl"),
+                rejected: include_str!(
+                    "../../../contract/streams/rejected/r11-too-many-open-namespaces.jsonl"
+                ),
             },
             Self::R12ClosedWithoutTerminal => Page {
                 title: "a stream that closes has ended",
@@ -231,7 +235,9 @@ impl Rule {
                 title: "a failed final commit is run.error thread_durability_uncertain, not to be retried",
                 explanation: "When the final state could not be committed the run ends with run.error, code thread_durability_uncertain, retryable false; the prior head stays what it was. A recorded stream cannot show that a commit failed; it can show that the error invites to a retry, and that is refused.\nWhy: output or side effects may have happened. Trying again by itself could do them twice, and calling it finished would lose them.",
                 accepted: include_str!("../../../contract/streams/accepted/r15-uncertain-is-said.jsonl"),
-                rejected: include_str!("../../../contract/streams/rejected/r15-uncertain-yet-retryable.jsonl"),
+                rejected: include_str!(
+                    "../../../contract/streams/rejected/r15-uncertain-yet-retryable.jsonl"
+                ),
             },
         }
     }
@@ -283,13 +289,17 @@ impl Verdict {
             Self::Check(Check::Envelope) => Page {
                 title: "the line is one event with the eight envelope fields",
                 explanation: "One line is one JSON object in UTF-8, at most 64 levels deep, with version 1, a known type, run_id, conversation_id, sequence, timestamp, namespace and data, each once and nothing else. Both ids stay the same for the whole run.\nWhy: what is guessed at the door is wrong somewhere behind it.",
-                accepted: include_str!("../../../contract/streams/accepted/envelope-any-offset-and-order.jsonl"),
+                accepted: include_str!(
+                    "../../../contract/streams/accepted/envelope-any-offset-and-order.jsonl"
+                ),
                 rejected: include_str!("../../../contract/streams/rejected/envelope-unknown-field.jsonl"),
             },
             Self::Check(Check::Payload) => Page {
                 title: "data has the shape of its type",
                 explanation: "Required fields are there, with the right JSON type and an allowed value; unknown or repeated ones are refused. Arguments come whole or streamed, not both, and streamed ones are one JSON object when the call finishes. An adapter claims no thread_state.\nWhy: encoders and clients read these fields without asking.",
-                accepted: include_str!("../../../contract/streams/accepted/payload-streamed-arguments-parse.jsonl"),
+                accepted: include_str!(
+                    "../../../contract/streams/accepted/payload-streamed-arguments-parse.jsonl"
+                ),
                 rejected: include_str!("../../../contract/streams/rejected/payload-arguments-cut.jsonl"),
             },
             Self::Check(Check::Bounds) => Page {
@@ -301,7 +311,9 @@ impl Verdict {
             Self::Check(Check::Text) => Page {
                 title: "no character that harms a reader",
                 explanation: "Ids, names and codes hold no control characters, line separators or bidirectional overrides; messages of errors and warnings hold no control characters; content holds no U+0000 and no half of a surrogate pair. Other control characters are legal in content, since tools print terminal colours (lint L07).\nWhy: a name that displays as another one, or text that no client can decode, is an attack or a bug.",
-                accepted: include_str!("../../../contract/streams/accepted/text-colours-and-separators.jsonl"),
+                accepted: include_str!(
+                    "../../../contract/streams/accepted/text-colours-and-separators.jsonl"
+                ),
                 rejected: include_str!("../../../contract/streams/rejected/text-nul-in-a-delta.jsonl"),
             },
         }

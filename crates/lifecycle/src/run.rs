@@ -185,7 +185,11 @@ pub(crate) fn check_finished(
 
 /// R15: what is uncertain is never tried again by itself, so it must not invite to.
 pub(crate) fn check_error(error: &RunError<'_>) -> Result<(), Violation> {
-    if error.retryable && error.code.as_str() == UNCERTAIN { Err(Violation::UncertainYetRetryable) } else { Ok(()) }
+    if error.retryable && error.code.as_str() == UNCERTAIN {
+        Err(Violation::UncertainYetRetryable)
+    } else {
+        Ok(())
+    }
 }
 
 /// The code of R15.

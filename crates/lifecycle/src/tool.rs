@@ -208,6 +208,10 @@ impl Tools {
     }
 
     fn check_no_namespace(id: &str, call: &OpenCall) -> Result<(), Violation> {
-        if call.namespaces > 0 { Err(Violation::DelegationEndedTooEarly { id: id.to_owned() }) } else { Ok(()) }
+        if call.namespaces > 0 {
+            Err(Violation::DelegationEndedTooEarly { id: id.to_owned() })
+        } else {
+            Ok(())
+        }
     }
 }

@@ -236,11 +236,7 @@ impl Validator {
         Ok(Plan { run, place, step })
     }
 
-    fn check_data(
-        &self,
-        facts: &Facts<'_, '_>,
-        proof: Proof<'_>,
-    ) -> Result<(Step, Option<Slot>), Violation> {
+    fn check_data(&self, facts: &Facts<'_, '_>, proof: Proof<'_>) -> Result<(Step, Option<Slot>), Violation> {
         let (messages, tools, budget) = (&self.messages, &self.tools, &self.budget);
         let step = match facts.data {
             EventData::TextDelta(e) => Step::Message(
@@ -251,9 +247,10 @@ impl Validator {
                 MessageKind::Text,
                 messages.check_start(MessageKind::Text, e.message_id.as_str(), budget)?,
             ),
-            EventData::TextFinished(e) => {
-                Step::Message(MessageKind::Text, messages.check_finish(MessageKind::Text, e.message_id.as_str())?)
-            }
+            EventData::TextFinished(e) => Step::Message(
+                MessageKind::Text,
+                messages.check_finish(MessageKind::Text, e.message_id.as_str())?,
+            ),
             EventData::ReasoningDelta(e) => Step::Message(
                 MessageKind::Reasoning,
                 messages.check_delta(MessageKind::Reasoning, e.message_id.as_str(), &e.delta, budget)?,
@@ -360,7 +357,9 @@ impl Validator {
         match step {
             Step::Message(kind, step) => self.messages.apply(kind, step, facts.data, &mut self.budget),
             Step::Tool(step) => self.tools.apply(step, facts.data),
-            Step::Namespace(step) => self.namespaces.apply(step, facts.namespace, facts.data, &mut self.tools),
+            Step::Namespace(step) => {
+                self.namespaces.apply(step, facts.namespace, facts.data, &mut self.tools)
+            }
             Step::Nothing => {}
         }
     }

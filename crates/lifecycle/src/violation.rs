@@ -247,7 +247,9 @@ impl Violation {
         let place = match self {
             Self::OtherRun { .. } => "/run_id",
             Self::OtherConversation { .. } => "/conversation_id",
-            Self::NotIncreasing { .. } | Self::SequenceExhausted { .. } | Self::StartedLate { .. } => "/sequence",
+            Self::NotIncreasing { .. } | Self::SequenceExhausted { .. } | Self::StartedLate { .. } => {
+                "/sequence"
+            }
             Self::NotStarted { .. }
             | Self::StartedTwice { .. }
             | Self::SecondTerminal { .. }
