@@ -4,7 +4,7 @@ use causeway_contract::event::{NamespaceOutcome, ToolError, ToolFinished};
 use causeway_contract::id::{Code, MessageId, Reference, ToolCallId};
 use causeway_contract::namespace::Namespace;
 
-use super::arguments::Settled;
+use super::arguments::{Arriving, Settled};
 use super::interrupt::Place;
 use super::native::{ERROR_PREFIX, FORM, Report, is_model, is_review, is_tool, reports, text_pieces};
 use super::resume::Refusal;
@@ -144,32 +144,39 @@ impl DeepAgents {
     fn settle(&mut self, source: &[Json<'_>], calls: &[Json<'_>]) -> Vec<String> {
         let mut settled = Vec::new();
         while let Some(at) = self.arriving.iter().position(|one| one.is_from(source)) {
-            let mut one = self.arriving.remove(at);
-            if let Some(rest) = one.stream.end() {
-                one.text.push_str(rest);
-                self.argument_delta(one.call, rest);
-            }
+            let one = self.arriving.remove(at);
             let made = calls.iter().find(|call| call.str("id").is_some_and(|id| id == one.native.as_str()));
             let Some(made) = made else {
                 // The model's arguments could not be read: no tool will run, and no message will say so.
-                self.finish(one.call, End::Failed { code: "tool_arguments_invalid", message: INVALID.to_owned() }, "");
+                let message = INVALID.to_owned();
+                self.finish(one.call, End::Failed { code: "tool_arguments_invalid", message }, "");
                 continue;
             };
-            let broken = match one.settle(&self.options.limits) {
-                Settled::Whole => false,
-                Settled::Completed(rest) => {
-                    self.argument_delta(one.call, &rest);
-                    false
-                }
-                Settled::Broken => true,
-            };
-            if let Some(call) = self.calls.get_mut(one.call) {
+            let (at, native) = (one.call, one.native.clone());
+            self.settle_one(one);
+            if let Some(call) = self.calls.get_mut(at) {
                 call.arguments = made.get("args").map_or_else(|| "{}".to_owned(), Json::to_text);
-                call.broken = broken;
             }
-            settled.push(one.native);
+            settled.push(native);
         }
         settled
+    }
+
+    /// Completes the streamed arguments of a call, or notes that they never will be an object.
+    pub(super) fn settle_one(&mut self, mut one: Arriving) {
+        if let Some(rest) = one.stream.end() {
+            one.text.push_str(rest);
+            self.argument_delta(one.call, rest);
+        }
+        match one.settle(&self.options.limits) {
+            Settled::Whole => {}
+            Settled::Completed(rest) => self.argument_delta(one.call, &rest),
+            Settled::Broken => {
+                if let Some(call) = self.calls.get_mut(one.call) {
+                    call.broken = true;
+                }
+            }
+        }
     }
 
     /// Ends the call of a tool message.
@@ -187,6 +194,11 @@ impl DeepAgents {
                 None => return Ok(()),
             },
         };
+        // The message that would have completed its arguments did not come.
+        if let Some(arriving) = self.arriving.iter().position(|one| one.call == at) {
+            let one = self.arriving.remove(arriving);
+            self.settle_one(one);
+        }
         let text = whole(text_pieces(message), &self.options);
         let end = self.verdict(at, message, report, &text);
         self.finish(at, end, &text);

@@ -69,7 +69,10 @@ impl DeepAgents {
             let named = fragment.str("id").zip(fragment.str("name")).filter(|(id, name)| !id.is_empty() && !name.is_empty());
             if let Some((id, name)) = named {
                 let native = id.lossy().into_owned();
-                self.arriving.retain(|one| !one.takes(source, &index));
+                while let Some(at) = self.arriving.iter().position(|one| one.takes(source, &index)) {
+                    let unfinished = self.arriving.remove(at);
+                    self.settle_one(unfinished);
+                }
                 let parent = self.messages.open_text(namespace);
                 let call = self.new_call(&native, &name.lossy(), None, namespace, message.text("id"))?;
                 self.promised &= !namespace.is_root();
@@ -100,7 +103,7 @@ impl DeepAgents {
 
     pub(super) fn argument_delta(&mut self, call: usize, delta: &str) {
         let Some(call) = self.calls.get(call) else { return };
-        let (id, namespace) = (call.id.clone(), call.namespace.clone());
+        let (id, namespace) = (call.id.clone(), self.spaces.innermost(&call.namespace));
         for piece in split(delta, self.options.limits.delta_bytes) {
             let data = ToolArgumentsDelta { tool_call_id: id.clone(), delta: piece.to_owned().into() };
             self.draft(namespace.clone(), data);
