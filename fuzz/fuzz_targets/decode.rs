@@ -3,6 +3,7 @@
 #![no_main]
 
 #[path = "../bodies/decode.rs"]
+#[allow(dead_code)] // the mutator serves the tests on stable
 mod body;
 
 libfuzzer_sys::fuzz_target!(|line: &[u8]| {

@@ -20,3 +20,8 @@ pub mod timestamp;
 pub use error::{Check, DecodeError};
 pub use event::{Event, EventData, EventDraft, EventType, Sequence};
 pub use limits::Limits;
+
+/// The examples of README.md, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;
