@@ -25,7 +25,9 @@ pub struct Gateway {
 
 /// A recorded stream of the test data.
 pub fn recording(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/recordings/deepagents").join(format!("{name}.jsonl"))
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/data/recordings/deepagents")
+        .join(format!("{name}.jsonl"))
 }
 
 /// Settings text with one agent for each `(agent, recording, pace, more settings)`.
@@ -89,7 +91,10 @@ impl Gateway {
         });
         match receive.recv_timeout(PATIENCE) {
             Ok(line) => {
-                let url = line.strip_prefix("listening on ").unwrap_or_else(|| panic!("unexpected {line:?}")).to_owned();
+                let url = line
+                    .strip_prefix("listening on ")
+                    .unwrap_or_else(|| panic!("unexpected {line:?}"))
+                    .to_owned();
                 Ok(Self { child, client: Client::from_url(&url), url, log })
             }
             Err(_) => {

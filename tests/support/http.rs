@@ -45,7 +45,14 @@ impl Client {
 
     /// From what `causeway serve` prints, `http://127.0.0.1:PORT`.
     pub fn from_url(url: &str) -> Self {
-        Self::new(url.trim().strip_prefix("http://").expect("a plain URL").trim_end_matches('/').parse().expect("an address"))
+        Self::new(
+            url.trim()
+                .strip_prefix("http://")
+                .expect("a plain URL")
+                .trim_end_matches('/')
+                .parse()
+                .expect("an address"),
+        )
     }
 
     pub fn get(&self, path: &str) -> Response {
@@ -115,7 +122,9 @@ impl Client {
         let of = |name: &str| headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
         let body = match (of("transfer-encoding"), of("content-length")) {
             (Some(encoding), _) if encoding.eq_ignore_ascii_case("chunked") => Framing::Chunked,
-            (_, Some(length)) => Framing::Length(length.parse().map_err(|_| broken("bad length".to_owned()))?),
+            (_, Some(length)) => {
+                Framing::Length(length.parse().map_err(|_| broken("bad length".to_owned()))?)
+            }
             _ if status == 204 => Framing::Done,
             _ => Framing::ToEnd,
         };
@@ -130,7 +139,9 @@ impl Response {
 
     /// The run a stream belongs to.
     pub fn run_id(&self) -> String {
-        self.header("x-causeway-run-id").unwrap_or_else(|| panic!("no run id: {} {:?}", self.status, self.headers)).to_owned()
+        self.header("x-causeway-run-id")
+            .unwrap_or_else(|| panic!("no run id: {} {:?}", self.status, self.headers))
+            .to_owned()
     }
 
     /// The next piece of the body; `None` at its regular end.
@@ -223,7 +234,10 @@ fn line(reader: &mut impl BufRead) -> std::io::Result<String> {
     let mut text = Vec::new();
     reader.take(1 << 20).read_until(b'\n', &mut text)?;
     if text.pop() != Some(b'\n') {
-        return Err(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "the connection ended inside a line"));
+        return Err(std::io::Error::new(
+            std::io::ErrorKind::UnexpectedEof,
+            "the connection ended inside a line",
+        ));
     }
     if text.last() == Some(&b'\r') {
         text.pop();

@@ -87,7 +87,9 @@ fn encode(events: &[String], protocol: Protocol, numbered: Option<Option<u64>>) 
         encoder.encode(&event, &mut frames);
         match numbered {
             None => out.extend_from_slice(&frames),
-            Some(after) if after < Some(event.sequence.value()) => with_event_id(&frames, event.sequence, &mut out),
+            Some(after) if after < Some(event.sequence.value()) => {
+                with_event_id(&frames, event.sequence, &mut out)
+            }
             Some(_) => {}
         }
     }

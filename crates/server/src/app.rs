@@ -85,8 +85,7 @@ async fn around(State(app): State<App>, request: Request, next: Next) -> Respons
     let route = request.extensions().get::<MatchedPath>().map(|route| route.as_str().to_owned());
     let probe = matches!(path.as_str(), "/healthz" | "/readyz");
     // Probes come with whatever Host the prober likes and tell nothing about runs.
-    let refusal =
-        if probe { Ok(()) } else { app.guard.check(&method, request.uri(), request.headers()) };
+    let refusal = if probe { Ok(()) } else { app.guard.check(&method, request.uri(), request.headers()) };
     let mut response = match refusal {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),

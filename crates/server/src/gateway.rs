@@ -37,7 +37,9 @@ pub struct Gateway {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The address cannot be had.
-    #[error("cannot listen on {address}: {source} (stop what listens there, or choose another with --listen)")]
+    #[error(
+        "cannot listen on {address}: {source} (stop what listens there, or choose another with --listen)"
+    )]
     Listen {
         /// The address.
         address: SocketAddr,
@@ -188,7 +190,8 @@ fn resolve(value: &EnvValue) -> Result<String, String> {
 }
 
 fn read_secret(file: &PathBuf) -> Result<String, String> {
-    let text = std::fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+    let text =
+        std::fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
     let text = text.strip_suffix('\n').unwrap_or(&text);
     Ok(text.strip_suffix('\r').unwrap_or(text).to_owned())
 }

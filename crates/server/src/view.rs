@@ -142,10 +142,16 @@ pub fn event(
     Ok(String::from_utf8(out).unwrap_or_default())
 }
 
+/// The catalogue of harnesses: the answer of `GET /api/v1/harnesses`.
+pub fn harnesses(all: &[HarnessInfo]) -> String {
+    Object::new().raw("harnesses", &array(all.iter().map(harness))).finish()
+}
+
 /// A harness of the catalogue.
 pub fn harness(harness: &HarnessInfo) -> String {
     let aliases = array(harness.aliases.iter().map(|alias| string(alias)));
-    let notes = harness.capabilities.iter().fold(Object::new(), |object, can| object.text(can.name, can.note));
+    let notes =
+        harness.capabilities.iter().fold(Object::new(), |object, can| object.text(can.name, can.note));
     Object::new()
         .text("harness_id", harness.id)
         .text("title", harness.title)

@@ -29,7 +29,9 @@ enum Command {
         file: Option<PathBuf>,
     },
     /// Print what holds after file, environment and defaults, as TOML. Secrets stay references.
-    #[command(after_help = "Example:\n  CAUSEWAY_SERVER__LISTEN=127.0.0.1:9000 causeway config show --config causeway.toml")]
+    #[command(
+        after_help = "Example:\n  CAUSEWAY_SERVER__LISTEN=127.0.0.1:9000 causeway config show --config causeway.toml"
+    )]
     Show {
         /// The file; `-` is stdin [default: causeway.toml, where there is one]
         #[arg(long, value_name = "FILE")]
@@ -62,7 +64,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         }
         Command::Show { config } => {
             let config = match load(config.as_deref(), &Overrides::default())? {
-                Loaded::File(config, _) | Loaded::Defaults(config) => config,
+                Loaded::File(config) | Loaded::Defaults(config) => config,
             };
             std::io::stdout().lock().write_all(config.show().as_bytes())?;
             Ok(Exit::Clean)
@@ -73,7 +75,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
 /// Settings, and where they are from.
 pub enum Loaded {
     /// This file.
-    File(Config, PathBuf),
+    File(Config),
     /// No file was named, and there is no `causeway.toml` here.
     Defaults(Config),
 }
@@ -95,7 +97,7 @@ pub fn load(file: Option<&Path>, flags: &Overrides) -> anyhow::Result<Loaded> {
         anyhow::anyhow!("{}", told.join("; "))
     })?;
     Ok(match file {
-        Some(file) => Loaded::File(config, file.to_owned()),
+        Some(_) => Loaded::File(config),
         None => Loaded::Defaults(config),
     })
 }
@@ -115,7 +117,8 @@ fn read_text(file: &Path) -> anyhow::Result<String> {
 
 /// Variables that are not UTF-8 are no settings of ours.
 fn environment() -> impl Iterator<Item = (String, String)> {
-    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
 fn told(file: &Path, finding: &Finding) -> String {

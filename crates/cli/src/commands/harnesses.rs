@@ -1,7 +1,10 @@
-//! `causeway harnesses`: what this build can translate.
+//! `causeway harnesses`: what this build can translate, and how well.
 
 use std::io::Write as _;
 
+use causeway_adapter::registry::HARNESSES;
+use causeway_engine::engine::HarnessInfo;
+use causeway_server::view;
 use clap::ValueEnum;
 
 use crate::exit::Exit;
@@ -10,7 +13,7 @@ use crate::exit::Exit;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  causeway harnesses --format json")]
 pub struct Args {
-    /// Form of the answer
+    /// Form of the answer; `json` is that of GET /api/v1/harnesses
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
@@ -19,4 +22,34 @@ pub struct Args {
 enum Format {
     Text,
     Json,
+}
+
+/// Prints the catalogue.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    let mut out = std::io::stdout().lock();
+    match args.format {
+        Format::Json => writeln!(out, "{}", view::harnesses(HARNESSES))?,
+        Format::Text => {
+            for harness in HARNESSES {
+                write!(out, "{}", described(harness))?;
+            }
+        }
+    }
+    Ok(Exit::Clean)
+}
+
+fn described(harness: &HarnessInfo) -> String {
+    let aliases = if harness.aliases.is_empty() {
+        String::new()
+    } else {
+        format!(" (also: {})", harness.aliases.join(", "))
+    };
+    let mut text = format!("{}{aliases}: {}\n", harness.id, harness.title);
+    for can in harness.capabilities {
+        text.push_str(&format!("  {:<18} {:<12} {}\n", can.name, can.level.as_str(), can.note));
+    }
+    text
 }

@@ -5,9 +5,13 @@
 mod bench;
 mod check;
 mod completions;
+mod config;
 mod encode;
 mod explain;
+mod harnesses;
+mod runs;
 mod schema;
+mod serve;
 
 use clap::Subcommand;
 
@@ -26,6 +30,14 @@ pub enum Command {
     Schema(schema::Args),
     /// Measure this machine.
     Bench(bench::Args),
+    /// Run the gateway.
+    Serve(serve::Args),
+    /// List, show, follow and export stored runs.
+    Runs(runs::Args),
+    /// Check or show the settings of the gateway.
+    Config(config::Args),
+    /// Say which harnesses this build can translate.
+    Harnesses(harnesses::Args),
     /// Print the completions of a shell.
     Completions(completions::Args),
 }
@@ -41,6 +53,10 @@ pub fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Explain(args) => explain::run(&args),
         Command::Schema(args) => schema::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Serve(args) => serve::run(&args),
+        Command::Runs(args) => runs::run(&args),
+        Command::Config(args) => config::run(&args),
+        Command::Harnesses(args) => harnesses::run(&args),
         Command::Completions(args) => completions::run(&args),
     }
 }

@@ -19,8 +19,10 @@ const TOUR_FILE: &str = "examples/recordings/subagents.jsonl";
 
 /// Options of `serve`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  causeway serve --config causeway.example.toml --listen 127.0.0.1:0 --data /tmp/causeway\n\n\
-The first line on stdout is `listening on http://ADDRESS`. SIGTERM and SIGINT end it in good order, a second one at once.")]
+#[command(
+    after_help = "Example:\n  causeway serve --config causeway.example.toml --listen 127.0.0.1:0 --data /tmp/causeway\n\n\
+The first line on stdout is `listening on http://ADDRESS`. SIGTERM and SIGINT end it in good order, a second one at once."
+)]
 pub struct Args {
     /// The settings [default: causeway.toml, where there is one]
     #[arg(long, value_name = "FILE")]
@@ -40,7 +42,7 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let flags = Overrides { listen: args.listen.clone(), data: args.data.clone() };
     let config = match load(args.config.as_deref(), &flags)? {
-        Loaded::File(config, _) => config,
+        Loaded::File(config) => config,
         Loaded::Defaults(config) => first_steps(config)?,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;

@@ -10,8 +10,7 @@ use crate::view::{self, Object};
 
 /// `GET /api/v1/harnesses`
 pub async fn harnesses(State(app): State<App>) -> Response<Body> {
-    let all = view::array(app.engine.harnesses().iter().map(view::harness));
-    json_response(StatusCode::OK, Object::new().raw("harnesses", &all).finish())
+    json_response(StatusCode::OK, view::harnesses(app.engine.harnesses()))
 }
 
 /// `GET /api/v1/agents`

@@ -201,7 +201,9 @@ fn object<'a>(fields: &Fields<'a>, name: &'static str) -> Result<Option<&'a str>
     let Some(text) = fields.raw(name) else { return Ok(None) };
     match JsonObject::parse(text, &Limits::DEFAULT) {
         Ok(_) => Ok(Some(text)),
-        Err(_) => Err(Problem::field(name, "must be a JSON object without repeated keys, at most 64 levels deep")),
+        Err(_) => {
+            Err(Problem::field(name, "must be a JSON object without repeated keys, at most 64 levels deep"))
+        }
     }
 }
 
@@ -224,7 +226,6 @@ fn context(client: Option<&str>, trace_id: Option<&str>) -> Option<String> {
 async fn begin(app: &App, start: StartRun) -> Result<Subscription, Error> {
     let owner = start.owner.clone();
     let started = app.engine.start(start).await?;
-    tracing::info!(run_id = started.run_id.as_str(), "run started");
     app.engine.subscribe_client(&owner, &started.run_id, None).await
 }
 
@@ -238,7 +239,10 @@ fn known_agent(app: &App, id: &str) -> Result<(), Problem> {
 /// The sentence for a failure before a run exists; `None` for what is told before any stream starts.
 fn before_a_run(error: &Error) -> Option<&'static str> {
     match error {
-        Error::UnknownAgent { .. } | Error::FilesNotAllowed { .. } | Error::Refused(_) | Error::BeyondEnd { .. } => None,
+        Error::UnknownAgent { .. }
+        | Error::FilesNotAllowed { .. }
+        | Error::Refused(_)
+        | Error::BeyondEnd { .. } => None,
         Error::ShuttingDown => Some(NO_CAPACITY),
         other => {
             tracing::error!(error = %other, "a run could not be started");

@@ -21,7 +21,11 @@ pub async fn ready(State(app): State<App>) -> Response<Body> {
     }
     match app.engine.health().await {
         Ok(health) if health.low_disk => {
-            failed.push(("store", "low_disk".to_owned(), "too little disk space is left to start a run".to_owned()));
+            failed.push((
+                "store",
+                "low_disk".to_owned(),
+                "too little disk space is left to start a run".to_owned(),
+            ));
         }
         Ok(_) => {}
         Err(causeway_engine::Error::Unavailable(trouble)) => {

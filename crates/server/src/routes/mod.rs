@@ -60,7 +60,8 @@ pub fn refused(error: &Error) -> Problem {
 }
 
 fn store_refused(refusal: &Refusal) -> Problem {
-    let conflict = |code, message: &str, action| Problem::new(StatusCode::CONFLICT, code, message).action(action);
+    let conflict =
+        |code, message: &str, action| Problem::new(StatusCode::CONFLICT, code, message).action(action);
     match refusal {
         Refusal::UnknownRun => Problem::no_run(),
         Refusal::ConversationBusy { .. } => conflict(

@@ -31,10 +31,19 @@ impl Query {
     ///
     /// # Errors
     /// 400 when it is something else.
-    pub fn number(&self, name: &str, default: u64, range: std::ops::RangeInclusive<u64>) -> Result<u64, Problem> {
+    pub fn number(
+        &self,
+        name: &str,
+        default: u64,
+        range: std::ops::RangeInclusive<u64>,
+    ) -> Result<u64, Problem> {
         let Some(text) = self.text(name) else { return Ok(default) };
         text.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| {
-            Problem::parameter(format!("{name} must be a whole number from {} to {}", range.start(), range.end()))
+            Problem::parameter(format!(
+                "{name} must be a whole number from {} to {}",
+                range.start(),
+                range.end()
+            ))
         })
     }
 

@@ -44,7 +44,8 @@ pub async fn stream(
     }
     // The canonical format has no state, so its log is read from the cursor on.
     let from = if protocol == Protocol::Canonical { after } else { None };
-    let subscription = app.engine.subscribe(&app.owner(), &run.run_id, from).await.map_err(|error| refused(&error))?;
+    let subscription =
+        app.engine.subscribe(&app.owner(), &run.run_id, from).await.map_err(|error| refused(&error))?;
     let seed = seed(run.seed.as_ref()).map_err(|error| {
         tracing::error!(run_id = id, %error, "a stored seed does not read back");
         Problem::internal()

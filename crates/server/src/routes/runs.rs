@@ -59,7 +59,10 @@ pub async fn list(State(app): State<App>, request: Request) -> Result<Response<B
     let bad = |name| Problem::parameter(format!("{name} is no id"));
     let filter = RunFilter {
         status,
-        agent_id: query.text("agent_id").map(|id| Name::new(id.to_owned()).map_err(|_| bad("agent_id"))).transpose()?,
+        agent_id: query
+            .text("agent_id")
+            .map(|id| Name::new(id.to_owned()).map_err(|_| bad("agent_id")))
+            .transpose()?,
         conversation_id: query
             .text("conversation_id")
             .map(|id| ConversationId::new(id.to_owned()).map_err(|_| bad("conversation_id")))
@@ -70,14 +73,19 @@ pub async fn list(State(app): State<App>, request: Request) -> Result<Response<B
     let limit = query.number("limit", 50, 1..=500)?;
     let cursor = query
         .text("cursor")
-        .map(|text| Cursor::parse(text).ok_or_else(|| Problem::parameter("cursor is not one that a list gave")))
+        .map(|text| {
+            Cursor::parse(text).ok_or_else(|| Problem::parameter("cursor is not one that a list gave"))
+        })
         .transpose()?;
     let limit = usize::try_from(limit).unwrap_or(50);
     let page =
         app.engine.runs(&app.owner(), &filter, limit, cursor).await.map_err(|error| refused(&error))?;
     let runs = view::array(page.runs.iter().map(view::run));
     let next = page.next.map(|cursor| cursor.to_string());
-    Ok(json_response(StatusCode::OK, Object::new().raw("runs", &runs).text_or_null("next", next.as_deref()).finish()))
+    Ok(json_response(
+        StatusCode::OK,
+        Object::new().raw("runs", &runs).text_or_null("next", next.as_deref()).finish(),
+    ))
 }
 
 /// `GET /api/v1/runs/{id}`
@@ -145,7 +153,9 @@ pub async fn cancel(
     let done = app.engine.cancel_run(&app.owner(), &run_id).await.map_err(|error| refused(&error))?;
     let answer = Object::new()
         .flag("cancelled", done.cancelled)
-        .optional(done.interrupt_voided.then_some(true), |object, voided| object.flag("interrupt_voided", voided));
+        .optional(done.interrupt_voided.then_some(true), |object, voided| {
+            object.flag("interrupt_voided", voided)
+        });
     Ok(json_response(StatusCode::OK, answer.finish()))
 }
 
@@ -167,7 +177,9 @@ fn instant(query: &Query, name: &str) -> Result<Option<i64>, Problem> {
     let text = text.replace(' ', "+");
     match Timestamp::parse(&text) {
         Ok(at) => Ok(Some(at.unix_millis())),
-        Err(_) => Err(Problem::parameter(format!("{name} must be an RFC 3339 time, e.g. 2026-08-17T00:00:00Z"))),
+        Err(_) => {
+            Err(Problem::parameter(format!("{name} must be an RFC 3339 time, e.g. 2026-08-17T00:00:00Z")))
+        }
     }
 }
 

@@ -79,7 +79,9 @@ enum Command {
         format: Format,
     },
     /// Print the stored events of a run as canonical JSONL, for `check` and `encode`.
-    #[command(after_help = "Example:\n  causeway runs export 0198f2c0-… --data data | causeway encode --to agui")]
+    #[command(
+        after_help = "Example:\n  causeway runs export 0198f2c0-… --data data | causeway encode --to agui"
+    )]
     Export {
         /// The run
         run_id: String,

@@ -66,7 +66,7 @@ pub fn event(json: &str) -> anyhow::Result<String> {
 }
 
 fn row(run: &str, status: &str, created: &str, agent: &str, conversation: &str) -> String {
-    format!("{run:<36}  {status:<11}  {created:<30}  {agent:<16}  {conversation}")
+    format!("{run:<40}  {status:<11}  {created:<30}  {agent:<16}  {conversation}")
 }
 
 fn text(value: &Value, key: &str) -> String {
@@ -81,13 +81,17 @@ mod tests {
     fn an_event_is_one_line_that_steers_no_terminal() {
         let json = r#"{"version":1,"type":"text.delta","run_id":"r","conversation_id":"c","sequence":3,"timestamp":"2026-08-17T00:00:00Z","namespace":["a","b"],"data":{"message_id":"m","delta":"\u001b[31mred\n"}}"#;
         let line = event(json).unwrap();
-        assert!(line.starts_with("     3  2026-08-17T00:00:00Z  text.delta           [a/b] {\"message_id\""), "{line}");
+        assert!(
+            line.starts_with("     3  2026-08-17T00:00:00Z  text.delta           [a/b] {\"message_id\""),
+            "{line}"
+        );
         assert!(!line.chars().any(char::is_control));
     }
 
     #[test]
     fn a_run_shows_its_fields_and_leaves_out_what_is_null() {
-        let text = run(r#"{"run_id":"r","ended_at":null,"last_sequence":4,"request":{"message":"hé"}}"#).unwrap();
+        let text =
+            run(r#"{"run_id":"r","ended_at":null,"last_sequence":4,"request":{"message":"hé"}}"#).unwrap();
         assert_eq!(text, "run_id           r\nlast_sequence    4\nrequest          {\"message\":\"hé\"}");
     }
 }

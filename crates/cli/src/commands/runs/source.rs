@@ -140,7 +140,8 @@ impl Source for Gateway {
         .filter_map(|(name, value)| Some((name, value?)))
         .collect();
         let body = self.get("/api/v1/runs", &query, Duration::ZERO)?;
-        let answer: RunsAnswer = serde_json::from_str(&body).context("the gateway's answer is no list of runs")?;
+        let answer: RunsAnswer =
+            serde_json::from_str(&body).context("the gateway's answer is no list of runs")?;
         Ok(Runs { runs: texts(&answer.runs), next: answer.next })
     }
 
@@ -154,7 +155,8 @@ impl Source for Gateway {
         let mut query = vec![("limit", limit.as_str()), ("wait", seconds.as_str())];
         query.extend(after.as_deref().map(|after| ("after", after)));
         let body = self.get(&format!("/api/v1/runs/{}/events", segment(run_id)), &query, wait)?;
-        let answer: EventsAnswer = serde_json::from_str(&body).context("the gateway's answer is no list of events")?;
+        let answer: EventsAnswer =
+            serde_json::from_str(&body).context("the gateway's answer is no list of events")?;
         Ok(Events { events: texts(&answer.events), next_after: answer.next_after, done: answer.done })
     }
 }
@@ -171,7 +173,8 @@ impl Directory {
     /// # Errors
     /// There is no database in it, or it cannot be read.
     pub fn open(dir: &Path) -> anyhow::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
         let store = SqliteStore::open_read_only(dir)?;
         Ok(Self { store, runtime })
     }
