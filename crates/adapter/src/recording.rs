@@ -4,12 +4,11 @@
 //! where the next `hello` or `begin` shows that the worker is gone. Nothing is judged: a line that cannot be read stays
 //! with its turn, and the adapter refuses it.
 
-use crate::adapter::ItemError;
 use crate::worker::{Op, WorkerLine};
 
-/// One turn of a recording.
+/// What is known of a turn when it starts.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct RecordedTurn<'a> {
+pub struct Head {
     /// What it is.
     pub op: Op,
     /// The native thread, in old recordings.
@@ -18,65 +17,107 @@ pub struct RecordedTurn<'a> {
     pub run_id: Option<String>,
     /// The resume value that `begin` repeats, as JSON.
     pub resume: Option<String>,
+}
+
+/// Where a line belongs.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Place {
+    /// To no turn: a blank line, or `hello`; with the latter the turn before it is over.
+    Outside,
+    /// To a new turn, as its first line; the turn before it is over.
+    First(Head),
+    /// To the current turn. It is closed by this line, or was closed before it.
+    Inside,
+}
+
+/// Cuts lines into turns as they come.
+#[derive(Clone, Debug, Default)]
+pub struct Splitter {
+    running: bool,
+    begins: bool,
+    /// The run of the current turn; the outer `None` before the first turn.
+    run_id: Option<Option<String>>,
+}
+
+impl Splitter {
+    /// A splitter that has seen nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether a turn has begun whose closing line has not come.
+    pub fn is_running(&self) -> bool {
+        self.running
+    }
+
+    /// Says where the next line belongs.
+    pub fn place(&mut self, line: &[u8]) -> Place {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return Place::Outside;
+        }
+        let fresh = |run_id| Head { op: Op::Run, thread_id: None, run_id, resume: None };
+        let (run_id, closes, starts) = match WorkerLine::parse(line) {
+            Ok(WorkerLine::Hello(_)) => {
+                self.running = false;
+                return Place::Outside;
+            }
+            Ok(WorkerLine::Begin { run_id, op, thread_id, resume }) => {
+                (self.running, self.begins) = (true, true);
+                self.run_id = Some(run_id.clone());
+                return Place::First(Head { op, thread_id, run_id, resume: resume.map(|value| value.to_text()) });
+            }
+            Ok(WorkerLine::Chunk { run_id }) => (run_id, false, !self.running && !self.begins),
+            // An answer to a request that named no run closes nothing.
+            Ok(WorkerLine::Error { run_id, .. }) => {
+                let (closes, other) = (self.running || run_id.is_some(), self.is_other(&run_id));
+                (run_id, closes, !self.running && other)
+            }
+            Ok(WorkerLine::End { run_id, .. } | WorkerLine::Cancelled { run_id, .. }) => {
+                let other = self.is_other(&run_id);
+                (run_id, true, !self.running && other)
+            }
+            Err(_) => (None, false, false),
+        };
+        let starts = starts || self.run_id.is_none();
+        if starts {
+            self.run_id = Some(run_id.clone());
+            self.running = true;
+        }
+        self.running &= !closes;
+        if starts { Place::First(fresh(run_id)) } else { Place::Inside }
+    }
+
+    /// Whether a line that names this run cannot belong to the current turn.
+    fn is_other(&self, run_id: &Option<String>) -> bool {
+        run_id.is_some() && self.run_id.as_ref() != Some(run_id)
+    }
+}
+
+/// One turn of a recording.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct RecordedTurn<'a> {
+    /// What is known of it.
+    pub head: Head,
     /// Its lines, `begin` and stray ones included, `hello` not.
     pub lines: Vec<&'a [u8]>,
 }
 
-/// Cuts lines into turns. Blank lines are left out.
+/// Cuts lines into turns.
 pub fn turns<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Vec<RecordedTurn<'a>> {
     let mut turns: Vec<RecordedTurn<'a>> = Vec::new();
-    let (mut running, mut begins) = (false, false);
+    let mut splitter = Splitter::new();
     for line in lines {
-        if line.iter().all(u8::is_ascii_whitespace) {
-            continue;
-        }
-        let parsed = WorkerLine::parse(line);
-        let fresh = RecordedTurn { op: Op::Run, thread_id: None, run_id: None, resume: None, lines: Vec::new() };
-        let closes = match parsed {
-            Ok(WorkerLine::Hello(_)) => {
-                running = false;
-                continue;
-            }
-            Ok(WorkerLine::Begin { run_id, op, thread_id, resume }) => {
-                let resume = resume.map(|value| value.to_text());
-                turns.push(RecordedTurn { op, thread_id, run_id, resume, lines: Vec::new() });
-                (running, begins) = (true, true);
-                false
-            }
-            Ok(WorkerLine::Chunk { run_id }) => {
-                if !running && !begins {
-                    turns.push(RecordedTurn { run_id, ..fresh });
-                    running = true;
+        match splitter.place(line) {
+            Place::Outside => {}
+            Place::First(head) => turns.push(RecordedTurn { head, lines: vec![line] }),
+            Place::Inside => {
+                if let Some(turn) = turns.last_mut() {
+                    turn.lines.push(line);
                 }
-                false
             }
-            // Answers to requests that named no run close nothing.
-            Ok(WorkerLine::Error { ref run_id, .. }) => running || run_id.is_some() || turns.is_empty(),
-            Ok(WorkerLine::End { .. } | WorkerLine::Cancelled { .. }) => true,
-            Err(ItemError::Oversized { .. }) | Err(_) => false,
-        };
-        if turns.is_empty() || (closes && !running && begins && !is_stray(&turns, line)) {
-            turns.push(RecordedTurn {
-                op: Op::Run,
-                thread_id: None,
-                run_id: None,
-                resume: None,
-                lines: Vec::new(),
-            });
         }
-        if let Some(turn) = turns.last_mut() {
-            turn.lines.push(line);
-        }
-        running &= !closes;
     }
     turns
-}
-
-/// Whether a closing line without `begin` belongs to the turn that is already closed: it names no other run.
-fn is_stray(turns: &[RecordedTurn<'_>], line: &[u8]) -> bool {
-    let Ok(parsed) = WorkerLine::parse(line) else { return true };
-    let last = turns.last().and_then(|turn| turn.run_id.as_deref());
-    parsed.run_id().is_none() || parsed.run_id() == last
 }
 
 #[cfg(test)]

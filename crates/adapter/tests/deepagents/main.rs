@@ -1,5 +1,7 @@
 //! The deepagents adapter against the goldens, the recordings, the cases, and damaged recordings.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods)] // tests read their data and fail loudly
+
 mod golden;
 mod mutated;
 mod recorded;

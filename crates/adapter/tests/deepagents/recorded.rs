@@ -30,11 +30,11 @@ pub fn play(file: &[u8]) -> Vec<Run> {
     let mut runs: Vec<(RecordedTurn<'_>, Run)> = Vec::new();
     for (n, turn) in turns(file.split(|b| *b == b'\n')).into_iter().enumerate() {
         let mut start = Turn::Start;
-        if turn.op == Op::Resume {
-            let (_, before) = runs.iter().rev().find(|(t, _)| t.thread_id == turn.thread_id).unwrap();
+        if turn.head.op == Op::Resume {
+            let (_, before) = runs.iter().rev().find(|(t, _)| t.head.thread_id == turn.head.thread_id).unwrap();
             let (open_calls, delegations) = before.left_open();
             let private = before.states.last().unwrap().private.clone();
-            let answer = turn.resume.as_ref().and_then(|value| answer_of(&private, value.as_bytes(), &options()));
+            let answer = turn.head.resume.as_ref().and_then(|value| answer_of(&private, value.as_bytes(), &options()));
             start = Turn::Resume(Resume { open_calls, delegations, answer, private: Some(private) });
         }
         let mut run = Run::new(start, options(), u64::try_from(n).unwrap());
