@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde::Deserialize;
+use causeway_adapter::recording::turns;
+use causeway_adapter::worker::Op;
 use tokio::time::Instant;
 
 use crate::config::{Pace, RecordingConfig};
@@ -30,12 +31,6 @@ struct Recorded {
     lines: Arc<[Vec<u8>]>,
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Op {
-    Run,
-    Resume,
-}
-
 /// Conversations whose place is remembered; beyond that all start from the first turn again.
 const MAX_PLACES: usize = 4096;
 
@@ -55,7 +50,7 @@ impl Recording {
             return Err(format!("recording {file}: {size} bytes, the limit is {MAX_BYTES}"));
         }
         let bytes = std::fs::read(&config.file).map_err(|error| format!("recording {file}: {error}"))?;
-        let turns = split(&bytes);
+        let turns = cut(&bytes);
         if !turns.iter().any(|turn| turn.op == Op::Run) {
             return Err(format!("recording {file}: holds no turn that a message could start"));
         }
@@ -145,71 +140,86 @@ impl Session for Playing {
     }
 }
 
-/// The part of a line that tells where turns begin and end.
-#[derive(Deserialize)]
-struct Mark {
-    kind: String,
-    op: Option<String>,
-}
-
-/// Splits a recording into its turns: from `begin` to the closing line, or to where the next turn or worker begins.
-/// A file without such marks is one turn.
-fn split(bytes: &[u8]) -> Vec<Recorded> {
-    let mut turns = Vec::new();
-    let mut current: Option<(Op, Vec<Vec<u8>>)> = None;
-    let mut close = |turn: Option<(Op, Vec<Vec<u8>>)>| {
-        if let Some((op, lines)) = turn
-            && !lines.is_empty()
-        {
-            turns.push(Recorded { op, lines: lines.into() });
-        }
-    };
-    for line in bytes.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
-        let mark: Option<Mark> = serde_json::from_slice(line).ok();
-        let kind = mark.as_ref().map_or("", |mark| mark.kind.as_str());
-        match kind {
-            "hello" => close(current.take()),
-            "begin" => {
-                close(current.take());
-                let resumes = mark.as_ref().and_then(|mark| mark.op.as_deref()) == Some("resume");
-                let op = if resumes { Op::Resume } else { Op::Run };
-                current = Some((op, vec![line.to_vec()]));
-            }
-            _content => {
-                current.get_or_insert_with(|| (Op::Run, Vec::new())).1.push(line.to_vec());
-                if matches!(kind, "end" | "cancelled" | "error") {
-                    close(current.take());
-                }
-            }
-        }
-    }
-    close(current);
-    turns
+/// Cuts a recording into its turns.
+fn cut(bytes: &[u8]) -> Vec<Recorded> {
+    turns(bytes.split(|&byte| byte == b'\n'))
+        .into_iter()
+        .map(|turn| Recorded {
+            // A turn that went on after a kill cannot be had again: it is played as what it was, a message's.
+            op: match turn.head.op {
+                Op::Resume => Op::Resume,
+                Op::Run | Op::Continue => Op::Run,
+            },
+            lines: turn.lines.into_iter().map(<[u8]>::to_vec).collect(),
+        })
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use causeway_contract::id::{ConversationId, Name, RunId};
+
     use super::*;
 
-    fn ops(text: &str) -> Vec<(Op, usize)> {
-        split(text.as_bytes()).iter().map(|turn| (turn.op, turn.lines.len())).collect()
+    fn turn(conversation: &'static str, input: TurnInput) -> Turn {
+        Turn {
+            agent_id: Name::new("tour").unwrap(),
+            conversation_id: ConversationId::new(conversation).unwrap(),
+            epoch: 0,
+            run_id: RunId::new("run").unwrap(),
+            thread_id: Arc::from("run"),
+            base: None,
+            input,
+            traceparent: None,
+            forget: Vec::new(),
+        }
+    }
+
+    fn message() -> TurnInput {
+        TurnInput::Message { text: "hi".to_owned(), context: None, files: None }
     }
 
     #[test]
-    fn a_turn_goes_from_its_begin_to_its_closing_line() {
-        let text = concat!(
-            "{\"kind\":\"hello\"}\n",
-            "{\"kind\":\"begin\",\"op\":\"run\"}\n{\"kind\":\"chunk\"}\n{\"kind\":\"end\"}\n\n",
-            "{\"kind\":\"begin\",\"op\":\"resume\"}\n{\"kind\":\"error\"}\n",
-            "{\"kind\":\"begin\",\"op\":\"run\"}\n{\"kind\":\"chunk\"}\n",
-            "{\"kind\":\"hello\"}\n{\"kind\":\"begin\",\"op\":\"continue\"}\n{\"kind\":\"end\"}",
-        );
-        assert_eq!(ops(text), [(Op::Run, 3), (Op::Resume, 2), (Op::Run, 2), (Op::Run, 2)]);
+    fn every_run_of_a_conversation_plays_the_next_turn_that_fits() {
+        let lines = [
+            r#"{"kind":"hello"}"#,
+            r#"{"kind":"begin","op":"run"}"#,
+            r#"{"kind":"end","state":{"checkpoint_id":"1"}}"#,
+            r#"{"kind":"begin","op":"resume"}"#,
+            r#"{"kind":"end","state":{"checkpoint_id":"2"}}"#,
+            r#"{"kind":"begin","op":"run"}"#,
+            r#"{"kind":"end","state":{"checkpoint_id":"3"}}"#,
+        ];
+        let recording =
+            Recording { turns: cut(lines.join("\n").as_bytes()), pace: Pace::Fast, next: Mutex::default() };
+        let last = |conversation, input| {
+            let picked = recording.pick(&turn(conversation, input))?;
+            picked.lines.last().map(|line| String::from_utf8_lossy(line).into_owned())
+        };
+        let ends = |head: &str| Some(format!(r#"{{"kind":"end","state":{{"checkpoint_id":"{head}"}}}}"#));
+        assert_eq!(last("a", message()), ends("1"));
+        assert_eq!(last("a", TurnInput::Resume("1".to_owned())), ends("2"));
+        assert_eq!(last("a", message()), ends("3"));
+        assert_eq!(last("a", message()), ends("1"), "after the last turn the first again");
+        assert_eq!(last("b", message()), ends("1"), "another conversation has a place of its own");
     }
 
-    #[test]
-    fn a_file_without_marks_is_one_turn() {
-        assert_eq!(ops("{\"type\":\"system\"}\n{\"type\":\"result\"}\n"), [(Op::Run, 2)]);
-        assert_eq!(ops("\n"), []);
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_recording_waits_between_lines_and_leaves_when_it_is_cancelled() {
+        let lines: Arc<[Vec<u8>]> = Arc::from([b"1".to_vec(), b"2".to_vec(), b"3".to_vec()]);
+        let started = Instant::now();
+        let mut playing = Playing {
+            refused: false,
+            lines,
+            at: 0,
+            pace: Pace::RECORDED,
+            due: started,
+            left: false,
+        };
+        assert_eq!(playing.next().await, Item::Line(b"1".to_vec()));
+        assert_eq!(playing.next().await, Item::Line(b"2".to_vec()));
+        assert_eq!(started.elapsed(), Duration::from_millis(50));
+        playing.cancel();
+        assert_eq!(playing.next().await, Item::End(TurnEnd::Broken));
     }
 }

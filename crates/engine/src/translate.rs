@@ -2,6 +2,7 @@
 //!
 //! Refuses harnesses that the adapter registry does not know.
 
+use causeway_adapter::checked::Checked;
 use causeway_adapter::registry::{self, Harness};
 use causeway_adapter::turn::Options;
 use causeway_adapter::{Adapter, Output, Turn};
@@ -53,12 +54,13 @@ impl Translator {
         self.harness_id.clone()
     }
 
-    /// An adapter for one turn, with the `run.started` that it begins with.
+    /// An adapter for one turn behind the yield check, with the `run.started` that it begins with.
     ///
     /// # Errors
     /// The adapter begins with something else: its fault.
     pub(crate) fn open(&self, turn: Turn) -> Result<Opening, Error> {
-        let mut adapter = self.harness.adapter(turn, self.options.clone(), Box::new(UuidIds));
+        let adapter = self.harness.adapter(turn, self.options.clone(), Box::new(UuidIds));
+        let mut adapter: Box<dyn Adapter> = Box::new(Checked::new(adapter, self.options.limits.clone()));
         match adapter.poll() {
             Some(Output::Draft(draft)) => match &draft.data {
                 EventData::RunStarted(started) => {

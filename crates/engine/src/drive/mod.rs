@@ -14,6 +14,7 @@ use causeway_contract::event::CancelReason;
 use causeway_contract::id::RunId;
 use causeway_store::Record;
 use causeway_store::model::{Generation, Open, StaleThread};
+use futures::FutureExt;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -55,6 +56,9 @@ pub(crate) struct Drive {
     /// When a cancelled turn is stopped by force.
     grace_over: Option<Instant>,
 }
+
+/// How many items are read before the first of them is handed to the store.
+const READ_AHEAD: usize = 64;
 
 /// What woke the task.
 enum Wake {
@@ -120,6 +124,9 @@ impl Drive {
             if matches!(self.coordinator.stage(), Stage::Ended(_)) {
                 break;
             }
+            if self.take_what_is_ready().await {
+                continue;
+            }
             self.begin_write();
             let wake = self.wait().await;
             self.take(wake).await;
@@ -132,6 +139,25 @@ impl Drive {
         let mut effects = Vec::new();
         self.coordinator.apply(Input::new(clock::now(), signal), &mut effects);
         self.effects.extend(effects);
+    }
+
+    /// Reads on while the harness has more, so that many events become one append. Returns whether there is
+    /// something to perform first.
+    async fn take_what_is_ready(&mut self) -> bool {
+        for _ in 0..READ_AHEAD {
+            if self.session_over || self.is_full() {
+                return false;
+            }
+            let Some(item) = self.session.next().now_or_never() else {
+                return false;
+            };
+            self.take(Wake::Item(item)).await;
+            if self.has_more_than_appends() {
+                return true;
+            }
+            self.gather_appends();
+        }
+        false
     }
 
     async fn wait(&mut self) -> Wake {

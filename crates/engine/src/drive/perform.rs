@@ -69,6 +69,20 @@ impl Drive {
         }
     }
 
+    /// Whether anything but appends is to be done.
+    pub(super) fn has_more_than_appends(&self) -> bool {
+        self.effects.iter().any(|effect| !matches!(effect, Effect::Append(_)))
+    }
+
+    /// Gathers what is to be appended; there is nothing else to be done.
+    pub(super) fn gather_appends(&mut self) {
+        for effect in std::mem::take(&mut self.effects) {
+            if let Effect::Append(event) = effect {
+                self.gather(Record::from_event(&event));
+            }
+        }
+    }
+
     fn gather(&mut self, record: Record) {
         self.batch_bytes += record.stored_len();
         self.unshown.push_back(record.clone());

@@ -20,7 +20,7 @@ use crate::rules::{self, Ending, RunState};
 use crate::store::Result;
 
 /// The log in memory. Its methods are the verbs of [`Store`](crate::Store), without the waiting.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Memory {
     runs: BTreeMap<u64, Row>,
     by_id: HashMap<RunId<'static>, u64>,
@@ -32,7 +32,7 @@ pub struct Memory {
 
 type Place = (Owner, ConversationId<'static>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Row {
     run: Run,
     log: Vec<Record>,
@@ -43,7 +43,7 @@ struct Row {
     forgotten: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Conversation {
     epoch: Epoch,
     active: Option<u64>,
@@ -51,7 +51,7 @@ struct Conversation {
     heads: BTreeMap<Name<'static>, Head>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Key {
     body_hash: [u8; 32],
     run: u64,
@@ -480,6 +480,7 @@ impl Memory {
         let base = conversation.heads.get(&open.agent_id).cloned();
         if let Some(given) = open.idempotency {
             let created = open.started.timestamp.unix_millis();
+            self.keys.retain(|_, key| created - key.created < rules::KEY_MILLIS);
             self.keys.insert(
                 (open.owner.clone(), given.key),
                 Key { body_hash: given.body_hash, run: key, created },
