@@ -292,6 +292,9 @@ impl Run {
         pointer: Option<String>,
         options: &Options,
     ) {
+        if let Some(sequence) = sequence {
+            self.linter.refused(sequence);
+        }
         let report = &mut self.report;
         *report.counts.entry(rule.id()).or_default() += 1;
         if report.violations.len() < options.keep {

@@ -228,6 +228,11 @@ impl Linter {
         }
     }
 
+    /// Remembers the number of an event that was refused: what is there is no gap.
+    pub fn refused(&mut self, sequence: u64) {
+        self.sequence = self.sequence.max(Some(sequence));
+    }
+
     /// To be called when the stream is over. A stream without a terminal is R12 and no matter for a lint.
     pub fn finish(&self, validator: &Validator, hints: &mut Vec<Hint>) {
         if validator.terminal().is_some() && !self.final_usage {

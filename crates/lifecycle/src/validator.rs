@@ -358,7 +358,7 @@ impl Validator {
             Step::Message(kind, step) => self.messages.apply(kind, step, facts.data, &mut self.budget),
             Step::Tool(step) => self.tools.apply(step, facts.data),
             Step::Namespace(step) => {
-                self.namespaces.apply(step, facts.namespace, facts.data, &mut self.tools)
+                self.namespaces.apply(step, facts.namespace, facts.data, &mut self.tools);
             }
             Step::Nothing => {}
         }

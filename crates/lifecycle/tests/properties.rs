@@ -1,4 +1,5 @@
 //! Properties of the validator over generated streams.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
 use causeway_contract::event::{Event, Sequence};
 use causeway_contract::id::{ConversationId, RunId};

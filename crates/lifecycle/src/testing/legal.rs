@@ -125,7 +125,7 @@ impl Writer<'_> {
 
     fn interrupt(&mut self) {
         let id = self.mint("int");
-        let early = self.minted % 2 == 0;
+        let early = self.minted.is_multiple_of(2);
         if early {
             self.leave_all(NamespaceOutcome::Interrupted);
         }

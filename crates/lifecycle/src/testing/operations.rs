@@ -55,10 +55,10 @@ fn operation(choices: &mut Choices<'_>, sequence: u64) -> Event<'static> {
     let data = match kind {
         EventType::RunStarted => script::run_started(),
         EventType::RunFinished => {
-            script::run_finished(*choices.one_of(&["committed", "bare", "failed"]).unwrap())
+            script::run_finished(choices.one_of(&["committed", "bare", "failed"]).unwrap())
         }
         EventType::RunInterrupted => RunInterrupted {
-            interrupt_id: script::interrupt_id(*choices.one_of(&["i", "i", "j"]).unwrap()),
+            interrupt_id: script::interrupt_id(choices.one_of(&["i", "i", "j"]).unwrap()),
             reason: *choices.one_of(InterruptReason::ALL).unwrap(),
         }
         .into(),
@@ -69,7 +69,7 @@ fn operation(choices: &mut Choices<'_>, sequence: u64) -> Event<'static> {
         }
         EventType::TextStarted => TextStarted { message_id }.into(),
         EventType::TextDelta => {
-            script::text_delta(message, *choices.one_of(&["four", "", "seven77"]).unwrap())
+            script::text_delta(message, choices.one_of(&["four", "", "seven77"]).unwrap())
         }
         EventType::TextFinished => TextFinished { message_id }.into(),
         EventType::ReasoningStarted => ReasoningStarted { message_id, role: false }.into(),
@@ -77,10 +77,10 @@ fn operation(choices: &mut Choices<'_>, sequence: u64) -> Event<'static> {
         EventType::ReasoningFinished => ReasoningFinished { message_id }.into(),
         EventType::ToolStarted => {
             let tool = *choices.one_of(&["tool", "other"]).unwrap();
-            script::tool_started(call, tool, *choices.one_of(&["{}", " { } ", r#"{"k":1}"#]).unwrap())
+            script::tool_started(call, tool, choices.one_of(&["{}", " { } ", r#"{"k":1}"#]).unwrap())
         }
         EventType::ToolArgumentsDelta => {
-            script::tool_arguments(call, *choices.one_of(&["{", "}", "", "{}", "\"k\":1", "[]"]).unwrap())
+            script::tool_arguments(call, choices.one_of(&["{", "}", "", "{}", "\"k\":1", "[]"]).unwrap())
         }
         EventType::ToolFinished => script::tool_finished(call, "done"),
         EventType::ToolError => script::tool_error(call),
@@ -113,7 +113,7 @@ pub fn agree(events: &[Event<'static>], boundary: Boundary, thread: Thread, limi
         match verdict {
             Ok(()) => accepted.push(event.clone()),
             Err(_) => {
-                assert_eq!(format!("{validator:?}"), before, "a refusal of {event:?} changed the state")
+                assert_eq!(format!("{validator:?}"), before, "a refusal of {event:?} changed the state");
             }
         }
         assert_eq!(validator.finish().is_ok(), reference::has_ended(&accepted));
