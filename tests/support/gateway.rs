@@ -72,7 +72,10 @@ impl Gateway {
         let stderr = File::options().create(true).append(true).open(&log).expect("a log");
         let from = std::fs::metadata(&log).map_or(0, |meta| meta.len());
         let mut command = causeway();
-        command.args(["--log", "json", "serve", "--listen", "127.0.0.1:0", "--config"]).arg(&config);
+        command.args(["--log", "json", "serve", "--config"]).arg(&config);
+        if !more.contains(&"--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
         if !more.contains(&"--data") {
             command.arg("--data").arg(dir.join("data"));
         }

@@ -14,18 +14,33 @@ pub const ESTABLISHED: [Protocol; 2] = [Protocol::Custom, Protocol::Agui];
 
 /// `POST /api/v1/chat/stream/start`
 pub fn start(client: &Client, agent: &str, conversation: &str, protocol: Protocol) -> Response {
+    say(client, agent, conversation, protocol, "hello")
+}
+
+/// The same with a message.
+pub fn say(client: &Client, agent: &str, conversation: &str, protocol: Protocol, message: &str) -> Response {
     let body = json!({
-        "agent_id": agent, "conversation_id": conversation, "message": "hello", "protocol": protocol.as_str(),
+        "agent_id": agent, "conversation_id": conversation, "message": message, "protocol": protocol.as_str(),
     });
     client.post("/api/v1/chat/stream/start", &body.to_string())
 }
 
 /// `POST /api/v1/runs`, to the run's id.
 pub fn create(client: &Client, agent: &str, conversation: &str) -> String {
-    let body = json!({"agent_id": agent, "conversation_id": conversation, "message": "hello"});
-    let response = client.post("/api/v1/runs", &body.to_string());
+    let response = try_create(client, agent, conversation, "hello").expect("an answer");
     assert_eq!(response.status, 202);
     text(&value(response), "run_id")
+}
+
+/// The same, of a gateway that may be gone.
+pub fn try_create(
+    client: &Client,
+    agent: &str,
+    conversation: &str,
+    message: &str,
+) -> std::io::Result<Response> {
+    let body = json!({"agent_id": agent, "conversation_id": conversation, "message": message}).to_string();
+    client.try_send("POST", "/api/v1/runs", &[("content-type", "application/json")], Some(body.as_bytes()))
 }
 
 /// `GET /api/v1/runs/{id}`

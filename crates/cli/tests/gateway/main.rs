@@ -1,0 +1,17 @@
+//! The gateway end to end: the binary, its HTTP routes byte by byte, its command line, its data directory.
+
+#[path = "../../../../tests/support/gateway.rs"]
+mod gateway;
+#[path = "../../../../tests/support/http.rs"]
+mod http;
+#[path = "../../../../tests/support/runs.rs"]
+mod runs;
+
+mod bad_input;
+mod cases;
+mod commands;
+mod data_directory;
+mod kill;
+mod lifecycle;
+mod live;
+mod streams;
