@@ -34,7 +34,7 @@ pub fn decode_text<'a>(text: &'a str, limits: &Limits) -> Result<Event<'a>, Deco
     let mut reader = Reader::new(text, limits);
     let event = reader.event().and_then(|event| {
         reader.scan.end()?;
-        check::event_fits(text.trim_matches(SPACE).len(), event.data.event_type(), limits)?;
+        check::event_fits(trimmed_len(text), event.data.event_type(), limits)?;
         Ok(event)
     });
     match event {
@@ -117,6 +117,14 @@ fn utf8(line: &[u8]) -> Scan<&str> {
         Ok(text) => Ok(text),
         Err(error) => Err(DecodeError::new(Fault::NotUtf8 { offset: error.valid_up_to() })),
     }
+}
+
+/// The length of the line without the white space around it.
+#[inline]
+fn trimmed_len(text: &str) -> usize {
+    let visible = |byte: Option<&u8>| byte.is_some_and(|&byte| byte > b' ');
+    let bytes = text.as_bytes();
+    if visible(bytes.first()) && visible(bytes.last()) { text.len() } else { text.trim_matches(SPACE).len() }
 }
 
 /// The fault to report for a line: that it is no JSON comes before what else is wrong with it.

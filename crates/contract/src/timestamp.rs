@@ -45,26 +45,17 @@ impl<'a> Timestamp<'a> {
     /// What is wrong with the text.
     pub fn parse(text: &'a str) -> Result<Self, TimestampFault> {
         let bytes = text.as_bytes();
-        let number = |from: usize, len: usize| -> Result<i64, TimestampFault> {
-            let digits = bytes.get(from..from + len).ok_or(TimestampFault::Shape)?;
-            digits.iter().try_fold(0i64, |value, &b| {
-                if b.is_ascii_digit() {
-                    Ok(value * 10 + i64::from(b - b'0'))
-                } else {
-                    Err(TimestampFault::Shape)
-                }
-            })
-        };
-        let literal = |at: usize, allowed: &[u8]| -> Result<(), TimestampFault> {
-            bytes.get(at).filter(|b| allowed.contains(b)).map(|_| ()).ok_or(TimestampFault::Shape)
-        };
-        let (year, month, day) = (number(0, 4)?, number(5, 2)?, number(8, 2)?);
-        let (hour, minute, second) = (number(11, 2)?, number(14, 2)?, number(17, 2)?);
-        literal(4, b"-")?;
-        literal(7, b"-")?;
-        literal(10, b"Tt")?;
-        literal(13, b":")?;
-        literal(16, b":")?;
+        let head: &[u8; 19] = bytes.first_chunk().ok_or(TimestampFault::Shape)?;
+        let [y0, y1, y2, y3, dash, m0, m1, dash_too, d0, d1, t, h0, h1, colon, n0, n1, colon_too, s0, s1] =
+            *head;
+        let punctuation = [dash, dash_too, colon, colon_too] == *b"--::" && matches!(t, b'T' | b't');
+        let all = [y0, y1, y2, y3, m0, m1, d0, d1, h0, h1, n0, n1, s0, s1];
+        if !punctuation || !all.iter().fold(true, |digits, byte| digits & byte.is_ascii_digit()) {
+            return Err(TimestampFault::Shape);
+        }
+        let pair = |tens: u8, ones: u8| i64::from(tens - b'0') * 10 + i64::from(ones - b'0');
+        let (year, month, day) = (pair(y0, y1) * 100 + pair(y2, y3), pair(m0, m1), pair(d0, d1));
+        let (hour, minute, second) = (pair(h0, h1), pair(n0, n1), pair(s0, s1));
         let mut at = 19;
         let mut fraction = "";
         if bytes.get(at) == Some(&b'.') {
@@ -78,8 +69,14 @@ impl<'a> Timestamp<'a> {
         let offset = match bytes.get(at) {
             Some(b'Z' | b'z') if bytes.len() == at + 1 => 0,
             Some(sign @ (b'+' | b'-')) if bytes.len() == at + 6 => {
-                let (hours, minutes) = (number(at + 1, 2)?, number(at + 4, 2)?);
-                literal(at + 3, b":")?;
+                let Some(&[_, h0, h1, b':', m0, m1]) = bytes.get(at..) else {
+                    return Err(TimestampFault::Shape);
+                };
+                if !(h0.is_ascii_digit() && h1.is_ascii_digit() && m0.is_ascii_digit() && m1.is_ascii_digit())
+                {
+                    return Err(TimestampFault::Shape);
+                }
+                let (hours, minutes) = (pair(h0, h1), pair(m0, m1));
                 if hours > 23 || minutes > 59 {
                     return Err(TimestampFault::Range);
                 }

@@ -239,26 +239,27 @@ impl<'a> Scanner<'a> {
     /// Reads an integer without sign, fraction or exponent.
     #[inline]
     pub(crate) fn integer(&mut self, max: u64) -> Scan<u64> {
-        let wrong = || DecodeError::new(Fault::WrongType { expected: "an integer from 0 on" });
         let first = self.peek();
+        let rest = self.rest();
         let mut value = 0u64;
         let mut digits = 0usize;
-        let mut fits = true;
-        for &byte in self.rest() {
+        for &byte in rest {
             let digit = byte.wrapping_sub(b'0');
             if digit > 9 {
                 break;
             }
-            match value.checked_mul(10).and_then(|value| value.checked_add(u64::from(digit))) {
-                Some(next) => value = next,
-                None => fits = false,
-            }
+            value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
             digits += 1;
         }
-        let after = self.text.as_bytes().get(self.at + digits);
-        if digits == 0 || (digits > 1 && first == Some(b'0')) || matches!(after, Some(b'.' | b'e' | b'E')) {
-            return Err(wrong());
+        let leading_zero = digits > 1 && first == Some(b'0');
+        if digits == 0 || leading_zero || matches!(rest.get(digits), Some(b'.' | b'e' | b'E')) {
+            return Err(DecodeError::new(Fault::WrongType { expected: "an integer from 0 on" }));
         }
+        // Nineteen digits always fit; what is longer is read again by the careful parser.
+        let fits = digits <= 19 || {
+            let text = self.text.get(self.at..self.at + digits).unwrap_or("");
+            text.parse() == Ok(value)
+        };
         if !fits || value > max {
             return Err(DecodeError::new(Fault::OutOfRange { max }));
         }

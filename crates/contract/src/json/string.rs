@@ -37,12 +37,15 @@ impl<'a> RawStr<'a> {
     #[inline(never)]
     fn unescape(self) -> String {
         let mut text = String::with_capacity(self.raw.len());
-        for piece in self.pieces() {
-            match piece {
-                Piece::Plain(plain) => text.push_str(plain),
-                Piece::Escaped(c) => text.push(c),
-            }
+        let mut rest = self.raw;
+        while let Some(backslash) = memchr::memchr(b'\\', rest.as_bytes()) {
+            let (plain, escaped) = rest.split_at_checked(backslash).unwrap_or((rest, ""));
+            text.push_str(plain);
+            let (c, len) = escape(escaped.as_bytes());
+            text.push(c);
+            rest = escaped.get(len..).unwrap_or("");
         }
+        text.push_str(rest);
         text
     }
 }
