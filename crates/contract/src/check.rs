@@ -3,7 +3,7 @@
 //!
 //! Refuses to know what came before: rules over several events are `causeway-lifecycle`.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use crate::decode::payload::read_form_field;
 use crate::error::{DecodeError, Fault};
@@ -353,7 +353,7 @@ fn approvals(list: &[ToolApproval<'_>], limits: &Limits, origin: Origin) -> Chec
         return Err(DecodeError::new(Fault::NoApprovals));
     }
     many("approvals", list.len(), limits.approvals)?;
-    let mut seen = HashSet::with_capacity(list.len());
+    let mut seen = BTreeSet::new();
     for (index, entry) in list.iter().enumerate() {
         approval(entry, limits, origin).map_err(|error| error.at_index(index))?;
         if !seen.insert(entry.tool_call_id.as_str()) {

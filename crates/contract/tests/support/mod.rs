@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use causeway_contract::Event;
+use causeway_contract::{DecodeError, Event};
 use serde_json::Value;
 
 /// A folder of the shared test data.
@@ -107,4 +107,20 @@ pub fn to_json(event: &Event<'_>) -> String {
     let mut out = Vec::new();
     event.write_json(&mut out);
     String::from_utf8(out).unwrap()
+}
+
+/// A legal `text.delta` whose delta is this JSON.
+pub fn delta(json: &str) -> String {
+    line("text.delta", &format!(r#"{{"message_id":"m","delta":{json}}}"#))
+}
+
+/// `check pointer: sentence`; a line that does not parse has no pointer.
+pub fn verdict(result: Result<(), DecodeError>) -> String {
+    match result {
+        Ok(()) => "ok".to_owned(),
+        Err(error) => {
+            let pointer = error.pointer().map_or("-".to_owned(), |pointer| format!("{:?}", pointer.as_str()));
+            format!("{} {pointer}: {error}", error.check())
+        }
+    }
 }
