@@ -10,7 +10,8 @@ pub fn start(form: LogForm, level: &str) {
         Ok(filter) => (filter, false),
         Err(_) => (EnvFilter::new("info"), true),
     };
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
+    let builder =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
     match form {
         LogForm::Text => builder.init(),
         LogForm::Json => builder.json().flatten_event(true).init(),

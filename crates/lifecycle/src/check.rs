@@ -206,6 +206,9 @@ impl Checker {
             return; // `run_of` has just found it
         };
         run.report.events = run.report.events.saturating_add(1);
+        if run.report.run_id.is_none() {
+            run.report.run_id = Some(event.run_id.to_string());
+        }
         let sequence = Some(event.sequence.value());
         match run.validator.accept(event, len) {
             Err(violation) => {
@@ -320,8 +323,11 @@ impl Run {
     }
 
     fn finish(mut self, place: Place, options: &Options) -> Report {
+        // Lines that name no run are no run that could have ended.
+        let is_run = options.runs == Runs::One || self.report.run_id.is_some() || self.report.events == 0;
         if let Err(violation) = self.validator.finish()
             && self.refused == RefusedTerminal::No
+            && is_run
         {
             self.violated(place, None, violation.rule(), violation.to_string(), None, options);
         }

@@ -26,3 +26,8 @@ pub use violation::Violation;
 
 #[cfg(test)]
 mod tests;
+
+/// The examples of the README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

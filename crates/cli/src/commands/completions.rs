@@ -6,7 +6,9 @@ use crate::exit::Exit;
 
 /// Options of `completions`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  causeway completions bash > ~/.local/share/bash-completion/completions/causeway")]
+#[command(
+    after_help = "Example:\n  causeway completions bash > ~/.local/share/bash-completion/completions/causeway"
+)]
 pub struct Args {
     /// The shell.
     shell: clap_complete::Shell,

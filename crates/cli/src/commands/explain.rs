@@ -77,7 +77,8 @@ fn shortened(out: &mut impl Write, line: &str) -> io::Result<()> {
 }
 
 fn page(text: &str) -> Result<Page, String> {
-    let verdict = Verdict::parse(&text.to_ascii_uppercase()).or_else(|| Verdict::parse(&text.to_ascii_lowercase()));
+    let verdict =
+        Verdict::parse(&text.to_ascii_uppercase()).or_else(|| Verdict::parse(&text.to_ascii_lowercase()));
     let lint = || Lint::parse(&text.to_ascii_uppercase());
     verdict
         .map(Page::Verdict)

@@ -12,7 +12,11 @@ pub fn write(out: &mut impl Write, all: &[Checked], deny_warnings: bool) -> io::
     let reports = || all.iter().flat_map(|checked| &checked.reports);
     let failures = reports().filter(|report| fails(report, deny_warnings)).count();
     writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
-    writeln!(out, "<testsuites name=\"causeway check\" tests=\"{}\" failures=\"{failures}\">", reports().count())?;
+    writeln!(
+        out,
+        "<testsuites name=\"causeway check\" tests=\"{}\" failures=\"{failures}\">",
+        reports().count()
+    )?;
     for checked in all {
         suite(out, checked, deny_warnings)?;
     }

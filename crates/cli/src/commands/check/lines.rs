@@ -135,12 +135,10 @@ mod tests {
     fn a_line_without_bound_is_counted_and_not_kept() {
         let long = "x".repeat(1000);
         for piece in 1..=12 {
-            assert_eq!(lines(&format!("a\n{long}\nb\n{long}"), piece), [
-                "a",
-                "1000 bytes from 120",
-                "b",
-                "1000 bytes from 120"
-            ]);
+            assert_eq!(
+                lines(&format!("a\n{long}\nb\n{long}"), piece),
+                ["a", "1000 bytes from 120", "b", "1000 bytes from 120"]
+            );
         }
     }
 }

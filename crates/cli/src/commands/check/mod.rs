@@ -22,8 +22,10 @@ use crate::exit::Exit;
 
 /// Options of `check`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  causeway check run.jsonl\n  causeway check --multi --format json - < log.jsonl\n  \
-    causeway check --deny-warnings --off L08 runs/*.jsonl\n\n`causeway explain R07` explains a rule.")]
+#[command(
+    after_help = "Examples:\n  causeway check run.jsonl\n  causeway check --multi --format json - < log.jsonl\n  \
+    causeway check --deny-warnings --off L08 runs/*.jsonl\n\n`causeway explain R07` explains a rule."
+)]
 pub struct Args {
     /// Files of canonical JSONL; `-` or none is standard input.
     #[arg(value_name = "FILE")]

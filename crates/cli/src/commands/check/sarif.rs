@@ -39,7 +39,8 @@ fn rules() -> Vec<Value> {
             "defaultConfiguration": {"level": level},
         })
     };
-    let rules = Verdict::all().map(|verdict| rule(verdict.id(), verdict.title(), verdict.explanation(), "error"));
+    let rules =
+        Verdict::all().map(|verdict| rule(verdict.id(), verdict.title(), verdict.explanation(), "error"));
     let lints = Lint::ALL.iter().map(|lint| rule(lint.id(), lint.title(), lint.explanation(), "warning"));
     rules.chain(lints).collect()
 }
@@ -80,7 +81,9 @@ fn uri(file: &str) -> String {
     let mut uri = String::with_capacity(name.len());
     for byte in name.bytes() {
         match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => uri.push(char::from(byte)),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                uri.push(char::from(byte))
+            }
             _ => uri.push_str(&format!("%{byte:02X}")),
         }
     }
