@@ -130,6 +130,8 @@ impl Drive {
             self.begin_write();
             let wake = self.wait().await;
             self.take(wake).await;
+            // Neither a harness nor a store that always answers at once may keep other runs from their turn.
+            tokio::task::yield_now().await;
         }
         self.leave().await;
     }
@@ -171,14 +173,15 @@ impl Drive {
         let grace_over = self.grace_over.unwrap_or(self.deadline);
         let leaves_with_client = self.agent.config.on_disconnect == OnDisconnect::Cancel;
         tokio::select! {
+            // Store and harness may always have something: who wants the run to end comes first.
             biased;
-            written = Write::wait(&mut self.write), if self.write.is_some() => Wake::Written(written),
             reason = asked(&mut self.cancel), if !self.cancel_seen => Wake::Cancel(reason),
             () = self.feed.abandoned(), if leaves_with_client && !cancelling => {
                 Wake::Cancel(CancelReason::Disconnect)
             }
             () = tokio::time::sleep_until(grace_over), if cancelling => Wake::GraceOver,
             () = tokio::time::sleep_until(self.deadline), if !cancelling => Wake::Deadline,
+            written = Write::wait(&mut self.write), if self.write.is_some() => Wake::Written(written),
             item = self.session.next(), if reading => Wake::Item(item),
             () = tokio::time::sleep_until(idle_at), if reading && !cancelling => Wake::Idle,
         }
