@@ -1,0 +1,99 @@
+//! The driver `process`: a harness is a process that speaks worker protocol 1 on its pipes.
+//!
+//! Refuses translation (the adapter reads what a worker wrote), and refuses to believe a worker: every line is
+//! bounded and checked, every wait has an end, and a process group that broke a rule is killed.
+//!
+//! ```text
+//!             spawn, hello                request                 closing line
+//!   (none) ───────────────▶ Worker (up) ───────────▶ a turn has it ───────────▶ idle ──▶ next turn of its conversation
+//!      │                        │                        │                       │
+//!      └─ pid file before use   └─ no hello: killed      ├─ stop, broken rule:   ├─ idle_exit, room needed: asked
+//!                                                        │  the group is killed  │  to leave, then killed
+//!                                                        └─ died: closed         └─ died or spoke: killed
+//! ```
+//! Whoever holds a [`worker::Worker`] owns its process; dropping it kills the group. At any moment one place holds it:
+//! a turn, an idle watch, or a farewell.
+
+mod command;
+mod lines;
+mod pool;
+mod proc;
+mod record;
+mod request;
+mod turn;
+mod worker;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::config::ProcessConfig;
+use crate::harness::{Harness, Session, Turn};
+
+pub use command::Fault as CommandFault;
+pub use record::ReapError;
+
+use self::pool::Pool;
+
+/// Runs the turns of one agent in worker processes.
+#[derive(Debug)]
+pub struct Process {
+    pool: Arc<Pool>,
+    cancel_grace: Duration,
+}
+
+/// What a worker has to be, besides one that speaks the protocol.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Demand {
+    /// The agent, for placeholders, files and logs.
+    pub agent_id: String,
+    /// The harness that its `hello` must name.
+    pub harness_id: String,
+    /// Whether it must be able to start from an earlier state: so for durable agents.
+    pub restore: bool,
+}
+
+impl Process {
+    /// A driver for one agent. Starts nothing yet.
+    ///
+    /// # Errors
+    /// A command that cannot be right: empty, or with a placeholder that does not exist or does not fit the scope.
+    pub fn new(
+        demand: Demand,
+        config: ProcessConfig,
+        data_dir: impl Into<PathBuf>,
+    ) -> Result<Self, CommandFault> {
+        let data_dir = data_dir.into();
+        // Workers may change their directory, and pid files must be found from anywhere.
+        let data_dir = std::path::absolute(&data_dir).unwrap_or(data_dir);
+        command::check(&config)?;
+        let cancel_grace = config.cancel_grace;
+        Ok(Self { pool: Arc::new(Pool::new(demand, config, data_dir)), cancel_grace })
+    }
+
+    /// Processes that exist now: starting, at work, idle or about to leave.
+    pub fn workers(&self) -> usize {
+        self.pool.workers()
+    }
+}
+
+#[async_trait]
+impl Harness for Process {
+    async fn reap(&self) -> Result<(), String> {
+        record::reap(&self.pool.records_dir()).await.map_err(|error| error.to_string())
+    }
+
+    fn begin(&self, turn: Turn) -> Box<dyn Session> {
+        Box::new(turn::Running::begin(Arc::clone(&self.pool), turn))
+    }
+
+    fn cancel_grace(&self) -> Duration {
+        self.cancel_grace
+    }
+
+    async fn shutdown(&self, grace: Duration) {
+        self.pool.shutdown(grace).await;
+    }
+}

@@ -1,0 +1,256 @@
+//! The workers of one agent: how many there may be, who is idle, who must go.
+//!
+//! Refuses to exceed its bound for even a moment: a worker counts from before its start until its process is gone.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, timeout};
+
+use super::worker::{StartError, Worker};
+use super::{Demand, command};
+use crate::config::{ProcessConfig, Scope};
+use crate::harness::Turn;
+
+/// Why there is no worker for a turn.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoWorker {
+    #[error("all {0} workers are busy; see max_workers")]
+    Full(usize),
+    #[error("the gateway is shutting down")]
+    Closing,
+    #[error(transparent)]
+    Start(#[from] StartError),
+}
+
+/// How long a worker gets to leave by itself (worker protocol, rule 7).
+const LEAVING: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(super) struct Pool {
+    pub demand: Demand,
+    config: ProcessConfig,
+    data_dir: PathBuf,
+    room: Arc<Room>,
+    idle: Mutex<HashMap<Key, Idle>>,
+    /// Told to workers that leave: do not wait any longer.
+    hurry: watch::Sender<bool>,
+    leaving: AtomicUsize,
+    tickets: AtomicU64,
+}
+
+/// Whom a worker serves: a conversation's epoch.
+type Key = (String, u64);
+
+/// An idle worker, held by a task that watches it.
+#[derive(Debug)]
+struct Idle {
+    ticket: u64,
+    since: Instant,
+    /// Asks for the worker. Dropping it tells the worker to leave.
+    take: oneshot::Sender<oneshot::Sender<Worker>>,
+}
+
+impl Pool {
+    pub fn new(demand: Demand, config: ProcessConfig, data_dir: PathBuf) -> Self {
+        let room = Arc::new(Room::new(config.max_workers));
+        Self {
+            demand,
+            config,
+            data_dir,
+            room,
+            idle: Mutex::default(),
+            hurry: watch::Sender::new(false),
+            leaving: AtomicUsize::new(0),
+            tickets: AtomicU64::new(0),
+        }
+    }
+
+    /// Where workers are written down, and where they keep their states if their command says so.
+    pub fn records_dir(&self) -> PathBuf {
+        self.data_dir.join("workers")
+    }
+
+    pub fn workers(&self) -> usize {
+        self.room.taken()
+    }
+
+    /// A worker for a turn: the idle one of its conversation, or a new one. Dropping the wait leaves nothing running.
+    pub async fn acquire(self: &Arc<Self>, turn: &Turn) -> Result<Worker, NoWorker> {
+        if let Some(worker) = self.take_idle(|idle| idle.remove(&key(turn))).await {
+            return Ok(worker);
+        }
+        let place = self.place().await?;
+        let command = command::build(&self.config, &self.data_dir, &self.demand.agent_id, turn);
+        let records = self.records_dir();
+        Ok(Worker::start(command, &self.demand, self.config.start_timeout, &records, place).await?)
+    }
+
+    /// Takes a worker back after a turn that it closed properly.
+    pub fn release(self: &Arc<Self>, turn: &Turn, worker: Worker) {
+        if self.config.scope == Scope::Run || self.room.is_closed() {
+            return self.farewell(worker);
+        }
+        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
+        let (take, taken) = oneshot::channel();
+        // Should there be one already (a second run in one conversation), it leaves: its `take` is dropped.
+        self.idle().insert(key(turn), Idle { ticket, since: Instant::now(), take });
+        tokio::spawn(Arc::clone(self).watch(key(turn), ticket, worker, taken));
+    }
+
+    /// Lets a worker go, in the background.
+    fn farewell(self: &Arc<Self>, worker: Worker) {
+        let pool = Arc::clone(self);
+        self.leaving.fetch_add(1, Ordering::SeqCst);
+        tokio::spawn(async move {
+            worker.leave(LEAVING, pool.hurry.subscribe()).await;
+            pool.leaving.fetch_sub(1, Ordering::SeqCst);
+        });
+    }
+
+    /// Ends all workers: idle ones leave by themselves within `grace`, then the rest is killed.
+    pub async fn shutdown(self: &Arc<Self>, grace: Duration) {
+        self.room.close();
+        self.idle().clear();
+        if timeout(grace, self.room.empty()).await.is_err() {
+            let _ = self.hurry.send_replace(true);
+            let _ = timeout(LEAVING, self.room.empty()).await;
+        }
+    }
+
+    async fn watch(
+        self: Arc<Self>,
+        key: Key,
+        ticket: u64,
+        mut worker: Worker,
+        taken: oneshot::Receiver<oneshot::Sender<Worker>>,
+    ) {
+        tokio::select! {
+            biased; // what it wrote after its closing line is seen before anyone gets it
+            why = worker.stirs() => {
+                tracing::debug!(agent = self.demand.agent_id, why, "an idle worker is ended");
+                self.forget_idle(&key, ticket);
+                worker.kill().await;
+            }
+            asked = taken => match asked {
+                Ok(reply) => {
+                    if let Err(unclaimed) = reply.send(worker) {
+                        self.farewell(unclaimed);
+                    }
+                }
+                Err(_dropped) => self.farewell(worker),
+            },
+            () = tokio::time::sleep(self.config.idle_exit) => {
+                self.forget_idle(&key, ticket);
+                self.farewell(worker);
+            }
+        }
+    }
+
+    fn forget_idle(&self, key: &Key, ticket: u64) {
+        let mut idle = self.idle();
+        if idle.get(key).is_some_and(|idle| idle.ticket == ticket) {
+            idle.remove(key);
+        }
+    }
+
+    async fn take_idle(
+        &self,
+        choose: impl FnOnce(&mut HashMap<Key, Idle>) -> Option<Idle>,
+    ) -> Option<Worker> {
+        let chosen = choose(&mut self.idle())?;
+        let (reply, worker) = oneshot::channel();
+        chosen.take.send(reply).ok()?;
+        worker.await.ok()
+    }
+
+    /// Room for one more process. An idle worker of another conversation makes room, the longest idle first.
+    async fn place(self: &Arc<Self>) -> Result<Place, NoWorker> {
+        loop {
+            if self.room.is_closed() {
+                return Err(NoWorker::Closing);
+            }
+            if let Some(place) = self.room.enter() {
+                return Ok(place);
+            }
+            if let Some(worker) = self.take_idle(oldest).await {
+                self.farewell(worker);
+            } else if self.leaving.load(Ordering::SeqCst) == 0 {
+                return Err(NoWorker::Full(self.config.max_workers));
+            }
+            let _ = timeout(LEAVING + LEAVING, self.room.has_room()).await;
+        }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, HashMap<Key, Idle>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn key(turn: &Turn) -> Key {
+    (turn.conversation_id.as_str().to_owned(), turn.epoch)
+}
+
+fn oldest(idle: &mut HashMap<Key, Idle>) -> Option<Idle> {
+    let key = idle.iter().min_by_key(|(_, idle)| idle.since)?.0.clone();
+    idle.remove(&key)
+}
+
+/// How many processes there are and may be.
+#[derive(Debug)]
+struct Room {
+    max: usize,
+    taken: watch::Sender<usize>,
+    closed: AtomicBool,
+}
+
+/// One process's share of the room, from before its start until it is gone.
+#[derive(Debug)]
+pub(super) struct Place {
+    room: Arc<Room>,
+}
+
+impl Room {
+    fn new(max: usize) -> Self {
+        Self { max, taken: watch::Sender::new(0), closed: AtomicBool::new(false) }
+    }
+
+    fn taken(&self) -> usize {
+        *self.taken.borrow()
+    }
+
+    fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    fn enter(self: &Arc<Self>) -> Option<Place> {
+        let entered = self.taken.send_if_modified(|taken| {
+            let free = *taken < self.max;
+            *taken += usize::from(free);
+            free
+        });
+        entered.then(|| Place { room: Arc::clone(self) })
+    }
+
+    async fn has_room(&self) {
+        let _ = self.taken.subscribe().wait_for(|&taken| taken < self.max).await; // we hold the sender
+    }
+
+    async fn empty(&self) {
+        let _ = self.taken.subscribe().wait_for(|&taken| taken == 0).await; // we hold the sender
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.room.taken.send_modify(|taken| *taken = taken.saturating_sub(1));
+    }
+}
