@@ -422,10 +422,9 @@ impl Engine {
         if tokio::time::timeout_at(until, all_ended).await.is_err() {
             tracing::warn!(left = *self.inner.driven.borrow(), "shutdown: runs did not end in time");
         }
-        for agent in self.inner.agents.values() {
-            let left = until.saturating_duration_since(tokio::time::Instant::now());
-            agent.harness.shutdown(left.max(MIN_WORKER_GRACE)).await;
-        }
+        let left = until.saturating_duration_since(tokio::time::Instant::now()).max(MIN_WORKER_GRACE);
+        let harnesses = self.inner.agents.values().map(|agent| agent.harness.shutdown(left));
+        futures::future::join_all(harnesses).await;
         self.inner.repairs.stop();
     }
 }

@@ -6,12 +6,12 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use causeway_adapter::{Adapter, Turn as AdapterTurn};
+use causeway_adapter::Turn as AdapterTurn;
 use causeway_contract::event::{CancelReason, EventDraft};
 use causeway_contract::id::RunId;
 use causeway_lifecycle::Thread;
 use causeway_store::Record;
-use causeway_store::model::{self, Open, OpenRun, Opened, StaleThread};
+use causeway_store::model::{self, OpenRun, Opened, StaleThread};
 use causeway_store::record::Payload;
 use tokio::sync::watch;
 
@@ -49,15 +49,22 @@ pub(crate) async fn start(inner: &Arc<Inner>, request: StartRun) -> Result<Start
     let first = first_record(&mut coordinator, opening.draft)?;
     let open = open_request(&agent, &request, &run_id, first.clone());
     let thread_id = open.worker_thread.clone().unwrap_or_default();
+    // Before the run is in the log, so that nobody who finds it there finds it undriven.
+    let (feed, asked) = register(inner, &agent, &run_id);
     let opened = match inner.store.open_run(open).await {
         Ok(Opened::New(opened)) => opened,
-        Ok(Opened::Replayed(run)) => return Ok(Started { run_id: run.run_id, replayed: true }),
-        Err(causeway_store::Error::Unknown(trouble)) => {
-            // If it did land, nobody drives it: it gets its terminal as soon as the store can be asked.
-            inner.repairs.add(Lost::after_start(run_id, &request, &agent));
-            return Err(Error::OutcomeUnknown(trouble));
+        Ok(Opened::Replayed(run)) => {
+            inner.forget(&run_id);
+            return Ok(Started { run_id: run.run_id, replayed: true });
         }
-        Err(other) => return Err(other.into()),
+        Err(error) => {
+            inner.forget(&run_id);
+            if let causeway_store::Error::Unknown(_) = &error {
+                // If it did land, nobody drives it: it gets its terminal as soon as the store can be asked.
+                inner.repairs.add(Lost::after_start(run_id, &request, &agent));
+            }
+            return Err(error.into());
+        }
     };
     count(&inner.metrics.started, 1);
     tracing::info!(run_id = %run_id, agent = %agent.config.id, "run started");
@@ -75,7 +82,21 @@ pub(crate) async fn start(inner: &Arc<Inner>, request: StartRun) -> Result<Start
         traceparent: request.traceparent,
         forget: stale.iter().map(|stale| Arc::clone(&stale.worker_thread)).collect(),
     };
-    launch(inner, agent, coordinator, opening.adapter, &opened, turn, stale, first, driven);
+    let drive = Drive::new(
+        Arc::clone(inner),
+        agent,
+        coordinator,
+        opening.adapter,
+        &opened,
+        turn,
+        stale,
+        feed,
+        asked,
+    );
+    tokio::spawn(async move {
+        drive.run(first).await;
+        drop(driven);
+    });
     Ok(Started { run_id, replayed: false })
 }
 
@@ -127,33 +148,22 @@ async fn stale_threads(inner: &Inner, request: &StartRun, agent: &Agent) -> Vec<
     stale
 }
 
-#[expect(clippy::too_many_arguments, reason = "everything a run consists of, once")]
-fn launch(
+/// Makes a run known as driven here.
+fn register(
     inner: &Arc<Inner>,
-    agent: Arc<Agent>,
-    coordinator: Coordinator,
-    adapter: Box<dyn Adapter>,
-    opened: &Open,
-    turn: Turn,
-    stale: Vec<StaleThread>,
-    first: Record,
-    driven: Driven,
-) {
-    let run_id = turn.run_id.clone();
+    agent: &Agent,
+    run_id: &RunId<'static>,
+) -> (Arc<Feed>, watch::Receiver<Option<CancelReason>>) {
     let feed = Arc::new(Feed::new(inner.settings.tail_events, inner.settings.tail_bytes));
     let cancel = watch::Sender::new(None);
     let asked = cancel.subscribe();
     let active = Active { feed: Arc::clone(&feed), cancel, grace: agent.harness.cancel_grace() };
-    inner.active.lock().unwrap_or_else(PoisonError::into_inner).insert(run_id, active.clone());
+    inner.active.lock().unwrap_or_else(PoisonError::into_inner).insert(run_id.clone(), active.clone());
     if inner.draining.load(Ordering::SeqCst) {
         // The shutdown may have looked before this run was there.
         active.ask_to_cancel(CancelReason::Shutdown);
     }
-    let drive = Drive::new(Arc::clone(inner), agent, coordinator, adapter, opened, turn, stale, feed, asked);
-    tokio::spawn(async move {
-        drive.run(first).await;
-        drop(driven);
-    });
+    (feed, asked)
 }
 
 /// Counts a run among those that the shutdown waits for.

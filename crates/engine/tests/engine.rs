@@ -366,3 +366,53 @@ fn valid(run_id: &RunId<'_>, records: &[Record], what: &str) {
     }
     validator.finish().unwrap_or_else(|violation| panic!("{what}: {violation}"));
 }
+
+#[tokio::test]
+async fn a_worker_is_told_once_to_forget_what_nothing_starts_from_any_more() {
+    let harness = Scripted::new([
+        vec![begin(), Step::End(TurnEnd::Broken)],
+        answer("h1"),
+        answer("h2"),
+        answer("h3"),
+    ]);
+    harness.forgets.store(true, Ordering::SeqCst);
+    let engine = engine(agent(&harness), memory()).await;
+    let mut runs = Vec::new();
+    for _ in 0..4 {
+        let run_id = start(&engine, "c").await;
+        follow(&engine, &run_id, None).await.unwrap();
+        // The end of the turn is heard after the terminal is shown.
+        for _ in 0..200 {
+            if engine.metrics().active == 0 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        runs.push(run_id.to_string());
+    }
+    let begun = harness.begun.lock().unwrap();
+    let forget: Vec<Vec<String>> =
+        begun.iter().map(|turn| turn.forget.iter().map(ToString::to_string).collect()).collect();
+    let told = |run: usize| vec![runs[run].clone()];
+    assert_eq!(forget, [vec![], told(0), vec![], told(1)], "the head's own thread is kept");
+}
+
+#[tokio::test]
+async fn a_log_of_many_pages_is_recovered() {
+    let store = MemoryStore::new();
+    let mut steps = vec![begin()];
+    steps.extend((0..1500).map(|piece| text("m", &format!("piece {piece} "))));
+    steps.push(Step::Hang);
+    let harness = Scripted::new([steps]);
+    let first = engine(agent(&harness), Arc::new(store.clone())).await;
+    let run_id = start(&first, "c").await;
+    let mut live = first.subscribe(&Owner::local(), &run_id, None).await.unwrap();
+    for _ in 0..1502 {
+        live.next().await.unwrap().unwrap();
+    }
+    let second = engine(agent(&harness), Arc::new(store.restarted())).await;
+    let all = follow(&second, &run_id, None).await.unwrap();
+    assert_eq!(all.len(), 1503);
+    assert_eq!(story(&all[1502..]), "run.error thread_durability_uncertain");
+    valid(&run_id, &all, "after recovery");
+}

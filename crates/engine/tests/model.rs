@@ -53,6 +53,7 @@ struct World {
     /// The gateway's half, while it lives.
     driver: Option<Driver>,
     script: usize,
+    thread: Thread,
     said: usize,
     harness_lives: bool,
     /// A write whose answer was lost: it may land at any time.
@@ -102,15 +103,16 @@ enum Action {
 }
 
 impl World {
-    fn new(script: usize) -> Self {
+    fn new(script: usize, thread: Thread) -> Self {
         Self {
             memory: Memory::new(),
             driver: Some(Driver {
-                coordinator: Coordinator::new(run(Thread::Durable)),
+                coordinator: Coordinator::new(run(thread)),
                 effects: VecDeque::new(),
                 generation: Generation::new(1),
             }),
             script,
+            thread,
             said: 0,
             harness_lives: true,
             adrift: None,
@@ -166,9 +168,10 @@ impl World {
         let outcome = self.memory.outcome(&run_id());
         let orphans = self.memory.list_orphans().len();
         format!(
-            "{driver:?} {log:?} {outcome:?} {orphans} {} {} {} {} {:?} {:?} {} {} {}",
+            "{driver:?} {log:?} {outcome:?} {orphans} {} {} {:?} {} {} {:?} {:?} {} {} {}",
             self.head(),
             self.script,
+            self.thread,
             self.said,
             self.harness_lives,
             self.adrift,
@@ -188,7 +191,7 @@ impl Runs {
     fn perform(&self, world: &mut World) {
         let Some(effect) = world.driver.as_mut().and_then(|driver| driver.effects.pop_front()) else { return };
         match effect {
-            Effect::Open(event) => match world.memory.open_run(open(Record::from_event(&event))) {
+            Effect::Open(event) => match world.memory.open_run(open(world.thread, Record::from_event(&event))) {
                 Ok(Opened::New(opened)) => {
                     if let Some(driver) = &mut world.driver {
                         driver.generation = opened.generation;
@@ -200,10 +203,17 @@ impl Runs {
             Effect::Append(event) => {
                 self.show_too_early(world, &event);
                 let through = event.sequence;
-                match write(world, &Write::Append(vec![Record::from_event(&event)])) {
-                    Ok(_) => world.tell(Signal::Appended { through }),
-                    Err(_) => world.tell(Signal::AppendFailed),
-                }
+                let written = write(world, &Write::Append(vec![Record::from_event(&event)]));
+                world.tell(match written {
+                    Ok(_) => Signal::Appended { through },
+                    // An earlier try of this very append, whose answer was lost, has landed.
+                    Err(causeway_store::Error::Refused(Refusal::NotContiguous { expected, .. }))
+                        if expected > through =>
+                    {
+                        Signal::Appended { through }
+                    }
+                    Err(_) => Signal::AppendFailed,
+                });
             }
             Effect::Commit(mut commit) => {
                 if !self.guards(Guard::OneTransaction) && commit.events.len() > 1 {
@@ -317,7 +327,7 @@ fn apply(
 
 fn recover(world: &mut World) {
     for orphan in world.memory.list_orphans() {
-        let mut coordinator = Coordinator::recovering(run(Thread::Durable));
+        let mut coordinator = Coordinator::recovering(run(world.thread));
         for record in world.log() {
             let event = record.decode(&orphan.run_id, &orphan.conversation_id, &Limits::DEFAULT).unwrap();
             coordinator.replay(&event).unwrap();
@@ -338,7 +348,9 @@ impl Model for Runs {
     type Action = Action;
 
     fn init_states(&self) -> Vec<World> {
-        (0..SCRIPTS.len()).map(World::new).collect()
+        (0..SCRIPTS.len())
+            .flat_map(|script| [Thread::Durable, Thread::Ephemeral].map(|thread| World::new(script, thread)))
+            .collect()
     }
 
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {
@@ -353,11 +365,10 @@ impl Model for Runs {
             actions.push(Action::Perform);
             if world.faults > 0 {
                 match effect {
-                    Effect::Append(_) => actions.push(Action::Refuse),
-                    Effect::Commit(_) if world.adrift.is_none() => {
+                    Effect::Append(_) | Effect::Commit(_) if world.adrift.is_none() => {
                         actions.extend([Action::Refuse, Action::LoseAnswer]);
                     }
-                    Effect::Commit(_) => actions.push(Action::Refuse),
+                    Effect::Append(_) | Effect::Commit(_) => actions.push(Action::Refuse),
                     Effect::ReadOutcome => actions.push(Action::CannotRead),
                     Effect::Open(_)
                     | Effect::Deliver { .. }
@@ -425,9 +436,19 @@ impl Model for Runs {
                 world.faults -= 1;
                 let driver = world.driver.as_mut()?;
                 let generation = driver.generation;
-                let Some(Effect::Commit(commit)) = driver.effects.pop_front() else { return None };
-                world.adrift = Some((generation, Write::Commit(commit)));
-                world.tell(Signal::CommitUnknown);
+                match driver.effects.pop_front()? {
+                    Effect::Commit(commit) => {
+                        world.adrift = Some((generation, Write::Commit(commit)));
+                        world.tell(Signal::CommitUnknown);
+                    }
+                    // An append is tried again as it is.
+                    Effect::Append(event) => {
+                        let write = Write::Append(vec![Record::from_event(&event)]);
+                        world.adrift = Some((generation, write));
+                        driver.effects.push_front(Effect::Append(event));
+                    }
+                    _other => return None,
+                }
             }
             Action::CannotRead => {
                 world.faults -= 1;
@@ -470,7 +491,7 @@ impl Model for Runs {
             }),
             Property::always("the log is a valid stream", |_, world: &World| {
                 let mut validator =
-                    Validator::new(Boundary::Commit, Thread::Durable, Limits::DEFAULT).offline();
+                    Validator::new(Boundary::Commit, world.thread, Limits::DEFAULT).offline();
                 let (run_id, conversation) = (run_id(), conversation());
                 world.log().iter().enumerate().all(|(number, record)| {
                     let event = record.decode(&run_id, &conversation, &Limits::DEFAULT).unwrap();
@@ -480,7 +501,8 @@ impl Model for Runs {
             Property::always("an error implies that the head did not move", |_, world: &World| {
                 match world.status() {
                     Some(Status::Error | Status::Uncertain) | None => world.head() == 0,
-                    Some(Status::Finished | Status::Interrupted) => world.head() == 1,
+                    Some(Status::Finished) => world.head() == u64::from(world.thread == Thread::Durable),
+                    Some(Status::Interrupted) => world.head() == 1,
                     Some(Status::Running) => world.head() == 0,
                     Some(Status::Cancelled) => world.head() <= 1,
                 }
@@ -545,14 +567,17 @@ fn agent() -> Name<'static> {
     Name::new("helper").unwrap()
 }
 
-fn open(started: Record) -> OpenRun {
+fn open(thread: Thread, started: Record) -> OpenRun {
     OpenRun {
         owner: owner(),
         run_id: run_id(),
         conversation_id: conversation(),
         agent_id: agent(),
         harness_id: HarnessId::new("deepagents").unwrap(),
-        thread: model::Thread::Durable,
+        thread: match thread {
+            Thread::Durable => model::Thread::Durable,
+            Thread::Ephemeral => model::Thread::Ephemeral,
+        },
         worker_thread: Some(Arc::from("t")),
         request: Payload::from("{}"),
         seed: None,

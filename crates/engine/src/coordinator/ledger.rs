@@ -131,7 +131,7 @@ impl Ledger {
 
     /// Takes an event that is already in the log.
     pub(super) fn replay(&mut self, event: &Event<'_>) -> Result<(), Box<Rejection>> {
-        let len = encoded_len(event);
+        let len = event.encoded_len();
         self.validator.accept(event, len).map_err(|violation| reject(event, &violation))?;
         self.advance(event, len);
         Ok(())
@@ -148,7 +148,7 @@ impl Ledger {
         }
         let event =
             draft.into_event(self.run_id.clone(), self.conversation_id.clone(), self.next, at.clone());
-        let len = encoded_len(&event);
+        let len = event.encoded_len();
         Ok(Prepared { event, len })
     }
 
@@ -215,10 +215,4 @@ fn reject(event: &Event<'_>, violation: &Violation) -> Box<Rejection> {
         verdict: violation.rule(),
         message: violation.to_string(),
     })
-}
-
-fn encoded_len(event: &Event<'_>) -> usize {
-    let mut bytes = Vec::new();
-    event.write_json(&mut bytes);
-    bytes.len()
 }

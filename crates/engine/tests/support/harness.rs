@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "every test file uses its own part")]
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -45,6 +45,7 @@ pub struct Scripted {
     pub read: Arc<AtomicUsize>,
     pub stopped: Arc<AtomicUsize>,
     pub reaped: AtomicUsize,
+    pub forgets: AtomicBool,
 }
 
 impl Scripted {
@@ -76,6 +77,7 @@ impl Harness for Scripted {
             on_cancel: self.on_cancel.lock().unwrap().clone(),
             read: Arc::clone(&self.read),
             stopped: Arc::clone(&self.stopped),
+            forgets: self.forgets.load(Ordering::SeqCst),
             pause: None,
         })
     }
@@ -90,6 +92,7 @@ struct Playing {
     on_cancel: OnCancel,
     read: Arc<AtomicUsize>,
     stopped: Arc<AtomicUsize>,
+    forgets: bool,
     pause: Option<tokio::time::Instant>,
 }
 
@@ -133,6 +136,10 @@ impl Session for Playing {
     async fn stop(&mut self) {
         self.stopped.fetch_add(1, Ordering::SeqCst);
         self.steps.clear();
+    }
+
+    fn forgot(&self) -> bool {
+        self.forgets
     }
 }
 
