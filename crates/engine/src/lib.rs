@@ -13,7 +13,6 @@ pub mod failure;
 mod feed;
 pub mod harness;
 pub mod metrics;
-pub mod offline;
 pub mod process;
 mod recording;
 mod repair;

@@ -1,14 +1,16 @@
 //! The coordinator as a story: what happens, and what is in the log afterwards.
 
+#[path = "support/offline.rs"]
+mod offline;
 mod support;
 
 use causeway_contract::event::{EventType, Sequence};
 use causeway_contract::limits::Limits;
 use causeway_engine::coordinator::{Closing, End, Outcome, Signal};
-use causeway_engine::offline::{Answer, Offline};
 use causeway_lifecycle::{Boundary, Thread, Validator};
 use proptest::prelude::*;
 
+use offline::{Answer, Offline};
 use support::{at, run, signal, tell};
 
 fn play(mut offline: Offline, story: &str) -> Offline {

@@ -1,11 +1,12 @@
 //! A run without clock, tasks or disk: the coordinator on a log in memory that answers at once.
 //!
-//! For filters and tests. Refuses to be a store: what it holds is gone with it.
+//! Refuses to be a store: what it holds is gone with it.
+#![allow(dead_code, reason = "every test file uses its own part")]
 
 use causeway_contract::event::{Event, Sequence};
 use causeway_contract::timestamp::Timestamp;
 
-use crate::coordinator::{
+use causeway_engine::coordinator::{
     Closing, Commit, Coordinator, Effect, End, Input, Late, NewHead, Outcome, Rejection, Run, Signal, Stage,
 };
 
