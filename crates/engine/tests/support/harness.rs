@@ -57,6 +57,10 @@ impl Scripted {
         self.turns.lock().unwrap().push_back(turn);
     }
 
+    pub fn forget_turns(&self) {
+        self.turns.lock().unwrap().clear();
+    }
+
     pub fn says_when_cancelled(&self, words: Vec<String>) {
         *self.on_cancel.lock().unwrap() = OnCancel::Say(words);
     }
