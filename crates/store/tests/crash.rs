@@ -2,6 +2,7 @@
 //!
 //! The test starts itself again as a child that writes, reads from the child's output what was acknowledged, and kills
 //! it. What a lost page cache would do is not tested here.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -155,7 +156,7 @@ async fn verify(store: &dyn Store, acknowledged: &BTreeMap<String, u64>) {
                 Status::Interrupted => assert_eq!(end, Some(EventType::RunInterrupted)),
                 Status::Error => assert_eq!(end, Some(EventType::RunError)),
                 Status::Running | Status::Cancelled | Status::Uncertain => {
-                    assert_eq!(run.status, Status::Running)
+                    assert_eq!(run.status, Status::Running);
                 }
             }
             if matches!(run.status, Status::Finished | Status::Interrupted) {

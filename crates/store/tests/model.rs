@@ -1,4 +1,5 @@
 //! Random lists of operations: the store on SQLite answers as the one in memory, which is the model.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
 //! The store on SQLite passes the suite of all backends.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::sync::Arc;
 

@@ -167,3 +167,42 @@ fn retry(writer: &mut Writer, jobs: Vec<Box<dyn Job>>, failure: Failure) {
 pub(crate) fn closed(dir: &Path) -> Unavailable {
     Unavailable::new(Cause::Closed, dir, "")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A commit that fails by itself: a reference to nothing, checked at the end of the transaction only.
+    fn dangle(writer: &mut Writer) -> Result<i64, Trouble> {
+        writer.connection.execute_batch(
+            "PRAGMA defer_foreign_keys = ON;
+             INSERT INTO head VALUES (77, 'agent', 1, 'head', 77);",
+        )?;
+        count(writer)
+    }
+
+    fn count(writer: &mut Writer) -> Result<i64, Trouble> {
+        Ok(writer.connection.query_row("SELECT count(*) FROM head", [], |row| row.get(0))?)
+    }
+
+    #[test]
+    fn a_commit_that_fails_is_unknown_to_its_callers_and_the_next_one_goes_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let connection = open::writer(dir.path(), None).unwrap();
+        let writer = Writer::new(connection, dir.path().to_owned(), None, 0);
+        let (queue, jobs) = mpsc::channel::<Box<dyn Job>>(8);
+        let (lost, lost_answer) = Call::new(dangle);
+        let (bystander, bystander_answer) = Call::new(count);
+        queue.try_send(Box::new(lost)).ok().unwrap();
+        queue.try_send(Box::new(bystander)).ok().unwrap();
+        let thread = std::thread::spawn(move || serve(writer, jobs));
+        let unknown = |answer: Result<i64, Error>| matches!(answer, Err(Error::Unknown(_)));
+        assert!(unknown(lost_answer.blocking_recv().unwrap()));
+        assert!(unknown(bystander_answer.blocking_recv().unwrap()), "it shared the transaction");
+        let (next, next_answer) = Call::new(count);
+        queue.try_send(Box::new(next)).ok().unwrap();
+        assert_eq!(next_answer.blocking_recv().unwrap(), Ok(0));
+        drop(queue);
+        thread.join().unwrap();
+    }
+}
