@@ -2,6 +2,7 @@
 //!
 //! To add one: a module, a variant with the first line of its help, an arm.
 
+mod adapt;
 mod bench;
 mod check;
 mod completions;
@@ -22,6 +23,8 @@ use crate::exit::Exit;
 pub enum Command {
     /// Say whether canonical event streams are legal.
     Check(check::Args),
+    /// Turn the native stream of a harness into canonical events.
+    Adapt(adapt::Args),
     /// Turn canonical events into the bytes a client sees.
     Encode(encode::Args),
     /// Explain a rule, a check or a lint.
@@ -49,6 +52,7 @@ pub enum Command {
 pub fn run(command: Command) -> anyhow::Result<Exit> {
     match command {
         Command::Check(args) => check::run(&args),
+        Command::Adapt(args) => adapt::run(&args),
         Command::Encode(args) => encode::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Schema(args) => schema::run(&args),

@@ -1,0 +1,186 @@
+//! `causeway adapt`: the native stream of a harness to canonical JSONL, through the real coordinator.
+//!
+//! Refuses to be more lenient than the gateway: the same adapter, validator, coordinator and store decide, only clock and
+//! ids are given. A run whose events break a rule ends as it would there, and the exit status is 1.
+
+mod canonical;
+mod live;
+mod native;
+mod resume;
+mod session;
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use causeway_adapter::registry;
+use causeway_contract::id::{ConversationId, Name, RunId};
+use causeway_contract::timestamp::Timestamp;
+
+use self::session::{Clock, Session};
+use crate::exit::Exit;
+
+/// Options of `adapt`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  causeway adapt --from deepagents recording.jsonl
+  causeway adapt --from deepagents --seeds-out seeds.jsonl recording.jsonl > runs.jsonl
+  causeway encode --to agui --multi --seeds seeds.jsonl runs.jsonl
+  causeway adapt --from canonical --fail-commit final run.jsonl")]
+pub struct Args {
+    /// The harness that wrote the stream, or `canonical` to play canonical events through the coordinator.
+    #[arg(long, value_name = "HARNESS")]
+    from: String,
+
+    /// The native stream; `-` or none is standard input.
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+
+    /// Print what the adapter yields, before the coordinator.
+    #[arg(long = "yield")]
+    yielded: bool,
+
+    /// The id of the first run; the next ones are called ID-2, ID-3 and so on.
+    #[arg(long, value_name = "ID", value_parser = parse_run_id)]
+    run_id: Option<RunId<'static>>,
+
+    /// The id of the first native thread's conversation; the next ones are called ID-2 and so on.
+    #[arg(long, value_name = "ID", value_parser = parse_conversation_id)]
+    conversation_id: Option<ConversationId<'static>>,
+
+    /// The agent's id or display name, for its interrupts.
+    #[arg(long, value_name = "ID", value_parser = parse_name, default_value = "agent")]
+    agent_id: Name<'static>,
+
+    /// Whether the runs' state outlives them (R13).
+    #[arg(long, value_enum, default_value_t = ThreadKind::Durable)]
+    thread: ThreadKind,
+
+    /// Give the pieces of streamed tool arguments instead of collecting them.
+    #[arg(long)]
+    stream_arguments: bool,
+
+    /// The time of every event, instead of the system's clock.
+    #[arg(long, value_name = "RFC3339", value_parser = parse_timestamp)]
+    clock: Option<Timestamp<'static>>,
+
+    /// What the ids of messages and interrupts are made from.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+
+    /// The first turn resumes this: {"open_calls":[…],"delegations":[…],"interrupt_id":…,"decisions":[…]}, or with
+    /// "values":{…} or "dismissed":true in the place of the decisions.
+    #[arg(long, value_name = "FILE")]
+    resume_from: Option<PathBuf>,
+
+    /// What was sent to the harness. No harness of this build needs it.
+    #[arg(long, value_name = "FILE")]
+    sidecar: Option<PathBuf>,
+
+    /// Write the encoder seeds of resumed runs there, one line a run, for `encode --seeds`.
+    #[arg(long, value_name = "FILE")]
+    seeds_out: Option<PathBuf>,
+
+    /// Let the store refuse this commit (R15).
+    #[arg(long, value_name = "COMMIT", value_enum, conflicts_with = "yielded")]
+    fail_commit: Option<FailCommit>,
+}
+
+/// Whether a thread has a durable state.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+enum ThreadKind {
+    Durable,
+    Ephemeral,
+}
+
+/// A commit that the store refuses.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+enum FailCommit {
+    /// That of `run.finished`.
+    Final,
+    /// That of `run.interrupted`.
+    Interrupt,
+}
+
+fn parse_run_id(text: &str) -> Result<RunId<'static>, String> {
+    RunId::new(text.to_owned()).map_err(|fault| format!("the run id {fault}"))
+}
+
+fn parse_conversation_id(text: &str) -> Result<ConversationId<'static>, String> {
+    ConversationId::new(text.to_owned()).map_err(|fault| format!("the conversation id {fault}"))
+}
+
+fn parse_name(text: &str) -> Result<Name<'static>, String> {
+    Name::new(text.to_owned()).map_err(|fault| format!("the agent id {fault}"))
+}
+
+fn parse_timestamp(text: &str) -> Result<Timestamp<'static>, String> {
+    match Timestamp::parse(text) {
+        Ok(time) => Ok(time.into_owned()),
+        Err(fault) => Err(format!("the time {fault}")),
+    }
+}
+
+/// The longest line that is read; an adapter refuses shorter ones already.
+const MAX_LINE: u64 = 64 << 20;
+
+/// Adapts.
+///
+/// # Errors
+/// The harness is not known, a file cannot be read, or the output cannot be written.
+pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    if args.sidecar.is_some() {
+        bail!("--sidecar is for harnesses whose answers are not in their stream; no harness of this build is one");
+    }
+    let name = args.file.as_deref().filter(|path| *path != Path::new("-"));
+    let mut input: Box<dyn BufRead> = match name {
+        Some(path) => {
+            let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+            Box::new(BufReader::new(file))
+        }
+        None => Box::new(io::stdin().lock()),
+    };
+    let harness = registry::find(&args.from);
+    if harness.is_none() && args.from != "canonical" {
+        let known: Vec<&str> = registry::HARNESSES.iter().map(|harness| harness.id).collect();
+        bail!("no adapter for `{}` in this build; known: {}, canonical", args.from, known.join(", "));
+    }
+    let resume = args.resume_from.as_deref().map(resume::read).transpose()?;
+    let clock = args.clock.clone().map_or(Clock::System, Clock::Fixed);
+    let mut session = Session::new(args, clock)?;
+    let read = match harness {
+        Some(harness) => {
+            let mut native = native::Native::new(harness, args, resume);
+            each_line(&mut *input, |line| native.line(line, &mut session))
+                .and_then(|()| native.end(&mut session))
+        }
+        None if resume.is_some() => bail!("--resume-from does not go with canonical events"),
+        None => {
+            let mut canonical = canonical::Canonical::new(args);
+            each_line(&mut *input, |line| canonical.line(line, &mut session))
+                .and_then(|()| canonical.end(&mut session))
+        }
+    };
+    session.close()?;
+    read?;
+    Ok(session.exit())
+}
+
+fn each_line(
+    input: &mut dyn BufRead,
+    mut take: impl FnMut(&[u8]) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = input.take(MAX_LINE).read_until(b'\n', &mut line).context("cannot read the input")?;
+        if read == 0 {
+            return Ok(());
+        }
+        if line.last() != Some(&b'\n') && line.len() as u64 >= MAX_LINE {
+            bail!("a line of the input is longer than {MAX_LINE} bytes");
+        }
+        take(line.strip_suffix(b"\n").unwrap_or(&line))?;
+    }
+}
