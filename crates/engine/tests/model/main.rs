@@ -4,35 +4,22 @@
 //! made up: a harness that may die, a store whose answers get lost while the write is still on its way, a gateway
 //! that is killed between any two steps.
 
+#[path = "../support/mod.rs"]
 mod support;
+mod world;
 
 use std::collections::VecDeque;
-use std::fmt;
-use std::hash::{Hash, Hasher};
-use std::sync::Arc;
 
-use causeway_contract::event::{Event, EventData, EventType};
-use causeway_contract::id::{ConversationId, HarnessId, Name, RunId};
+use causeway_contract::event::{Event, EventType};
 use causeway_contract::limits::Limits;
-use causeway_engine::coordinator::{Commit, Coordinator, Crash, Effect, End, Input, Outcome, Signal, Stage};
+use causeway_engine::coordinator::{Commit, Effect, End, Outcome, Signal, Stage};
 use causeway_lifecycle::{Boundary, Thread, Validator};
-use causeway_store::memory::core::Memory;
-use causeway_store::model::{
-    self, Final, Generation, HeadMove, InterruptCommit, OpenRun, Opened, Owner, Revision, Status,
-};
-use causeway_store::record::Payload;
+use causeway_store::model::{Generation, Opened, Status};
 use causeway_store::{Record, Refusal};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
-use support::{at, run, signal};
-
-/// What the harness would say if nothing came in between.
-const SCRIPTS: &[&[&str]] = &[
-    &["started", "text+ m", "text m Hi", "text- m", "state h", "finished"],
-    &["started", "warn", "tool+ c", "text+ m", "state h", "ask c", "text- m", "interrupted"],
-    &["started", "tool+ c", "enter c", "tool+ d", "exit c", "tool- c", "error"],
-    &["started", "text+ m", "text- m", "text m late", "state h", "finished"],
-];
+use support::signal;
+use world::{Driver, SCRIPTS, World, Write, apply, conversation, ended, open, recover, run_id, write};
 
 /// A rule of the driver that can be left out, to see that it is needed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -45,39 +32,6 @@ enum Guard {
 
 struct Runs {
     without: Option<Guard>,
-}
-
-#[derive(Clone)]
-struct World {
-    memory: Memory,
-    /// The gateway's half, while it lives.
-    driver: Option<Driver>,
-    script: usize,
-    thread: Thread,
-    said: usize,
-    harness_lives: bool,
-    /// A write whose answer was lost: it may land at any time.
-    adrift: Option<(Generation, Write)>,
-    /// What readers were shown: number and type.
-    told: Vec<(u64, &'static str)>,
-    cancels: u8,
-    crashes: u8,
-    faults: u8,
-    /// A hash of all of it.
-    mark: u128,
-}
-
-#[derive(Clone)]
-struct Driver {
-    coordinator: Coordinator,
-    effects: VecDeque<Effect>,
-    generation: Generation,
-}
-
-#[derive(Clone, Debug)]
-enum Write {
-    Append(Vec<Record>),
-    Commit(Box<Commit>),
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -104,118 +58,27 @@ enum Action {
     Recover,
 }
 
-impl World {
-    fn new(script: usize, thread: Thread) -> Self {
-        let mut world = Self {
-            memory: Memory::new(),
-            driver: Some(Driver {
-                coordinator: Coordinator::new(run(thread)),
-                effects: VecDeque::new(),
-                generation: Generation::new(1),
-            }),
-            script,
-            thread,
-            said: 0,
-            harness_lives: true,
-            adrift: None,
-            told: Vec::new(),
-            cancels: 1,
-            crashes: 2,
-            faults: 2,
-            mark: 0,
-        };
-        world.remember();
-        world
-    }
-
-    /// Takes the hash of everything that makes two worlds different.
-    fn remember(&mut self) {
-        let text = self.fingerprint();
-        let half = |salt: u8| {
-            let mut hasher = std::hash::DefaultHasher::new();
-            (salt, &text).hash(&mut hasher);
-            u128::from(hasher.finish())
-        };
-        self.mark = half(0) << 64 | half(1);
-    }
-
-    fn words(&self) -> &'static [&'static str] {
-        SCRIPTS[self.script]
-    }
-
-    fn log(&self) -> Vec<Record> {
-        self.memory.read_after(&run_id(), None, usize::MAX).map(|page| page.records).unwrap_or_default()
-    }
-
-    fn status(&self) -> Option<Status> {
-        self.memory.run(&owner(), &run_id()).ok().map(|run| run.status)
-    }
-
-    fn head(&self) -> u64 {
-        let head = self.memory.load_head(&owner(), &conversation(), &agent());
-        head.map_or(0, |head| head.revision.value())
-    }
-
-    fn tell(&mut self, signal: Signal) {
-        let Some(driver) = &mut self.driver else { return };
-        let mut effects = Vec::new();
-        driver.coordinator.apply(Input::new(at(0), signal), &mut effects);
-        driver.effects.extend(effects);
-    }
-
-    fn next_effect(&self) -> Option<&Effect> {
-        self.driver.as_ref().and_then(|driver| driver.effects.front())
-    }
-
-    /// Whether the run is over for this gateway.
-    fn is_over(&self) -> bool {
-        self.driver.as_ref().is_none_or(|driver| {
-            driver.effects.is_empty() && matches!(driver.coordinator.stage(), Stage::Ended(_))
-        })
-    }
-
-    /// Everything that makes two worlds different.
-    fn fingerprint(&self) -> String {
-        let driver = self.driver.as_ref().map(|driver| {
-            format!("{:?}|{:?}|{}", driver.coordinator, driver.effects, driver.generation.value())
-        });
-        let log: Vec<_> =
-            self.log().iter().map(|record| (record.event_type, record.data.as_str().to_owned())).collect();
-        let outcome = self.memory.outcome(&run_id());
-        let orphans = self.memory.list_orphans().len();
-        format!(
-            "{driver:?} {log:?} {outcome:?} {orphans} {} {} {:?} {} {} {:?} {:?} {} {} {}",
-            self.head(),
-            self.script,
-            self.thread,
-            self.said,
-            self.harness_lives,
-            self.adrift,
-            self.told,
-            self.cancels,
-            self.crashes,
-            self.faults
-        )
-    }
-}
-
 impl Runs {
     fn guards(&self, guard: Guard) -> bool {
         self.without != Some(guard)
     }
 
     fn perform(&self, world: &mut World) {
-        let Some(effect) = world.driver.as_mut().and_then(|driver| driver.effects.pop_front()) else { return };
+        let Some(effect) = world.driver.as_mut().and_then(|driver| driver.effects.pop_front()) else {
+            return;
+        };
         match effect {
-            Effect::Open(event) => match world.memory.open_run(open(world.thread, Record::from_event(&event))) {
-                Ok(Opened::New(opened)) => {
-                    if let Some(driver) = &mut world.driver {
-                        driver.generation = opened.generation;
+            Effect::Open(event) => {
+                match world.memory.open_run(open(world.thread, Record::from_event(&event))) {
+                    Ok(Opened::New(opened)) => {
+                        if let Some(driver) = &mut world.driver {
+                            driver.generation = opened.generation;
+                        }
+                        world.tell(Signal::Opened { base_revision: opened.base_revision().value() });
                     }
-                    world.tell(Signal::Opened { base_revision: opened.base_revision().value() });
+                    Ok(Opened::Replayed(_)) | Err(_) => world.tell(Signal::AppendFailed),
                 }
-                Ok(Opened::Replayed(_)) | Err(_) => world.tell(Signal::AppendFailed),
-            },
+            }
             Effect::Append(event) => {
                 self.show_too_early(world, &event);
                 let through = event.sequence;
@@ -290,71 +153,6 @@ impl Runs {
                 Outcome::NotCommitted
             }
             Err(_) => Outcome::Committed,
-        }
-    }
-}
-
-fn write(
-    world: &mut World,
-    write: &Write,
-) -> causeway_store::store::Result<Option<causeway_contract::receipt::CommitReceipt>> {
-    let generation = world.driver.as_ref().map_or(Generation::new(1), |driver| driver.generation);
-    apply(&mut world.memory, generation, write)
-}
-
-fn apply(
-    memory: &mut Memory,
-    generation: Generation,
-    write: &Write,
-) -> causeway_store::store::Result<Option<causeway_contract::receipt::CommitReceipt>> {
-    match write {
-        Write::Append(records) => memory.append(&run_id(), generation, records.clone()).map(|()| None),
-        Write::Commit(commit) => {
-            let tail: Vec<Record> = commit.events.iter().map(Record::from_event).collect();
-            let head = commit.head.as_ref().map(|head| HeadMove {
-                expected: Revision::new(head.from),
-                head_ref: head.head.reference.clone(),
-            });
-            match (&commit.interrupt, head) {
-                (Some(interrupt_id), Some(head)) => {
-                    let Some(EventData::RunInterrupted(ended)) =
-                        commit.terminal().map(|terminal| &terminal.data)
-                    else {
-                        panic!("an interrupt is committed with its terminal")
-                    };
-                    let interrupt = InterruptCommit {
-                        reason: ended.reason,
-                        tail,
-                        head,
-                        interrupt_id: interrupt_id.clone(),
-                        request: Payload::from("{}"),
-                        snapshot: Payload::from("{}"),
-                        expires_at: None,
-                    };
-                    memory.commit_interrupt(&run_id(), generation, interrupt).map(Some)
-                }
-                (_, head) => {
-                    memory.commit_final(&run_id(), generation, Final { tail, head }).map(|()| None)
-                }
-            }
-        }
-    }
-}
-
-fn recover(world: &mut World) {
-    for orphan in world.memory.list_orphans() {
-        let mut coordinator = Coordinator::recovering(run(world.thread));
-        for record in world.log() {
-            let event = record.decode(&orphan.run_id, &orphan.conversation_id, &Limits::DEFAULT).unwrap();
-            coordinator.replay(&event).unwrap();
-        }
-        let mut effects = Vec::new();
-        coordinator.apply(Input::new(at(9), Signal::Crashed(Crash::Restart)), &mut effects);
-        for effect in effects {
-            if let Effect::Commit(commit) = effect {
-                let tail = commit.events.iter().map(Record::from_event).collect();
-                world.memory.close_run(&orphan.run_id, tail).unwrap();
-            }
         }
     }
 }
@@ -507,8 +305,7 @@ impl Model for Runs {
                 terminals <= 1 && (terminals == 0 || last)
             }),
             Property::always("the log is a valid stream", |_, world: &World| {
-                let mut validator =
-                    Validator::new(Boundary::Commit, world.thread, Limits::DEFAULT).offline();
+                let mut validator = Validator::new(Boundary::Commit, world.thread, Limits::DEFAULT).offline();
                 let (run_id, conversation) = (run_id(), conversation());
                 world.log().iter().enumerate().all(|(number, record)| {
                     let event = record.decode(&run_id, &conversation, &Limits::DEFAULT).unwrap();
@@ -544,7 +341,9 @@ impl Model for Runs {
                 !settled || world.log().is_empty() || world.status().is_some_and(Status::is_terminal)
             }),
             Property::sometimes("finished", |_, world: &World| world.status() == Some(Status::Finished)),
-            Property::sometimes("interrupted", |_, world: &World| world.status() == Some(Status::Interrupted)),
+            Property::sometimes("interrupted", |_, world: &World| {
+                world.status() == Some(Status::Interrupted)
+            }),
             Property::sometimes("error", |_, world: &World| world.status() == Some(Status::Error)),
             Property::sometimes("uncertain", |_, world: &World| world.status() == Some(Status::Uncertain)),
             Property::sometimes("cancelled, with a state", |_, world: &World| {
@@ -554,72 +353,11 @@ impl Model for Runs {
                 world.status() == Some(Status::Cancelled) && world.head() == 0
             }),
             Property::sometimes("a lost commit landed after the gateway died", |_, world: &World| {
-                world.crashes == 0 && world.status() == Some(Status::Finished) && world.told.len() < world.log().len()
+                world.crashes == 0
+                    && world.status() == Some(Status::Finished)
+                    && world.told.len() < world.log().len()
             }),
         ]
-    }
-}
-
-/// A coordinator that has nothing left to do.
-fn ended() -> Coordinator {
-    let mut coordinator = Coordinator::new(run(Thread::Durable));
-    let mut effects = Vec::new();
-    coordinator.apply(Input::new(at(0), Signal::AppendFailed), &mut effects);
-    coordinator
-}
-
-fn owner() -> Owner {
-    Owner::local()
-}
-
-fn run_id() -> RunId<'static> {
-    RunId::new("run-1").unwrap()
-}
-
-fn conversation() -> ConversationId<'static> {
-    ConversationId::new("conversation-1").unwrap()
-}
-
-fn agent() -> Name<'static> {
-    Name::new("helper").unwrap()
-}
-
-fn open(thread: Thread, started: Record) -> OpenRun {
-    OpenRun {
-        owner: owner(),
-        run_id: run_id(),
-        conversation_id: conversation(),
-        agent_id: agent(),
-        harness_id: HarnessId::new("deepagents").unwrap(),
-        thread: match thread {
-            Thread::Durable => model::Thread::Durable,
-            Thread::Ephemeral => model::Thread::Ephemeral,
-        },
-        worker_thread: Some(Arc::from("t")),
-        request: Payload::from("{}"),
-        seed: None,
-        idempotency: None,
-        started,
-    }
-}
-
-impl Hash for World {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.mark.hash(state);
-    }
-}
-
-impl PartialEq for World {
-    fn eq(&self, other: &Self) -> bool {
-        self.mark == other.mark
-    }
-}
-
-impl fmt::Debug for World {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let log: Vec<_> = self.log().iter().map(|record| record.event_type.as_str()).collect();
-        let stage = self.driver.as_ref().map(|driver| driver.coordinator.stage());
-        write!(f, "{stage:?} status {:?} head {} log {log:?} told {:?}", self.status(), self.head(), self.told)
     }
 }
 
