@@ -18,6 +18,12 @@ pub enum Error {
         /// The agent.
         id: String,
     },
+    /// All workers that the agent may have are busy. There is no run.
+    #[error("all workers of agent {id} are busy")]
+    AtCapacity {
+        /// The agent.
+        id: String,
+    },
     /// The gateway is about to stop.
     #[error("the gateway is shutting down")]
     ShuttingDown,

@@ -27,6 +27,12 @@ pub trait Harness: Send + Sync + 'static {
     /// through [`Session::next`].
     fn begin(&self, turn: Turn) -> Box<dyn Session>;
 
+    /// Whether a turn that began now would find a worker, as far as can be told. Where not, a start is refused before
+    /// there is a run; a turn that finds none all the same fails with [`Failure::Capacity`].
+    fn has_room(&self) -> bool {
+        true
+    }
+
     /// How long a cancelled turn gets to hand over its state before it is stopped by force.
     fn cancel_grace(&self) -> Duration {
         Duration::from_secs(5)

@@ -208,14 +208,8 @@ mod tests {
     async fn a_slow_recording_waits_between_lines_and_leaves_when_it_is_cancelled() {
         let lines: Arc<[Vec<u8>]> = Arc::from([b"1".to_vec(), b"2".to_vec(), b"3".to_vec()]);
         let started = Instant::now();
-        let mut playing = Playing {
-            refused: false,
-            lines,
-            at: 0,
-            pace: Pace::RECORDED,
-            due: started,
-            left: false,
-        };
+        let mut playing =
+            Playing { refused: false, lines, at: 0, pace: Pace::RECORDED, due: started, left: false };
         assert_eq!(playing.next().await, Item::Line(b"1".to_vec()));
         assert_eq!(playing.next().await, Item::Line(b"2".to_vec()));
         assert_eq!(started.elapsed(), Duration::from_millis(50));

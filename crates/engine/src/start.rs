@@ -37,6 +37,9 @@ pub(crate) async fn start(inner: &Arc<Inner>, request: StartRun) -> Result<Start
     if request.files.is_some() && !agent.config.allow_files {
         return Err(Error::FilesNotAllowed { id: request.agent_id.to_string() });
     }
+    if !agent.harness.has_room() && store_would_open(inner, &request).await? {
+        return Err(Error::AtCapacity { id: request.agent_id.to_string() });
+    }
     let run_id = clock::new_run_id();
     let opening = agent.translator.open(AdapterTurn::Start)?;
     let mut coordinator = Coordinator::new(Run {
@@ -82,22 +85,22 @@ pub(crate) async fn start(inner: &Arc<Inner>, request: StartRun) -> Result<Start
         traceparent: request.traceparent,
         forget: stale.iter().map(|stale| Arc::clone(&stale.worker_thread)).collect(),
     };
-    let drive = Drive::new(
-        Arc::clone(inner),
-        agent,
-        coordinator,
-        opening.adapter,
-        &opened,
-        turn,
-        stale,
-        feed,
-        asked,
-    );
+    let drive =
+        Drive::new(Arc::clone(inner), agent, coordinator, opening.adapter, &opened, turn, stale, feed, asked);
     tokio::spawn(async move {
         drive.run(first).await;
         drop(driven);
     });
     Ok(Started { run_id, replayed: false })
+}
+
+/// Whether opening the run would only fail for want of a worker. Where the store says no (busy, interrupt pending), or
+/// may know the request already, its answer is the better one.
+async fn store_would_open(inner: &Inner, request: &StartRun) -> Result<bool, Error> {
+    let (owner, conversation_id) = (&request.owner, &request.conversation_id);
+    Ok(request.idempotency.is_none()
+        && inner.store.active_run(owner, conversation_id).await?.is_none()
+        && inner.store.pending_interrupt(owner, conversation_id).await?.is_none())
 }
 
 fn first_record(coordinator: &mut Coordinator, draft: EventDraft<'static>) -> Result<Record, Error> {

@@ -68,10 +68,7 @@ fn empty_deltas_are_dropped_before_they_get_a_number() {
 #[test]
 fn r12_a_stream_that_closes_without_a_terminal_becomes_an_error() {
     check("started; closed", "run.started; run.error provider_stream_closed none");
-    check(
-        "started; tool+ c; closed",
-        "run.started; tool.started; run.error provider_stream_closed possible",
-    );
+    check("started; tool+ c; closed", "run.started; tool.started; run.error provider_stream_closed possible");
     check(
         "started; tool+ c; tool- c; state h; closed",
         "run.started; tool.started; tool.finished; run.error provider_stream_closed known",
@@ -162,19 +159,24 @@ fn r14_an_interrupt_that_fails_never_was() {
 
 #[test]
 fn r15_a_refused_commit_becomes_an_uncertain_run_and_the_head_stays() {
-    let refusing = || {
-        Offline::new(run(Thread::Durable)).answer_finish(Answer::Refuse).answer_interrupt(Answer::Refuse)
-    };
+    let refusing =
+        || Offline::new(run(Thread::Durable)).answer_finish(Answer::Refuse).answer_interrupt(Answer::Refuse);
     let offline = play(refusing(), "started; text+ m; state h; finished");
     assert_eq!(tell(offline.log()), "run.started; text.started; run.error thread_durability_uncertain none");
     assert_eq!(offline.head(), None);
-    let offline = play(refusing(), "started; tool+ c; tool+ d; enter d; exit d interrupted; state h; ask c; interrupted");
+    let offline = play(
+        refusing(),
+        "started; tool+ c; tool+ d; enter d; exit d interrupted; state h; ask c; interrupted",
+    );
     assert_eq!(
         tell(offline.log()),
         "run.started; tool.started; tool.started; namespace.entered; namespace.exited d interrupted; \
          run.error thread_durability_uncertain possible"
     );
-    let offline = play(refusing(), "started; tool+ c; tool+ d; enter d; state h; ask c; exit d interrupted; interrupted");
+    let offline = play(
+        refusing(),
+        "started; tool+ c; tool+ d; enter d; state h; ask c; exit d interrupted; interrupted",
+    );
     assert_eq!(
         tell(offline.log()),
         "run.started; tool.started; tool.started; namespace.entered; namespace.exited d error; \
@@ -204,8 +206,15 @@ fn a_cancelled_run_keeps_what_the_harness_still_said() {
         "run.started; tool.started; tool.finished; run.cancelled client_request known",
     );
     let offline = check("started; cancel; state h; left", "run.started; run.cancelled client_request none");
-    assert_eq!(offline.head().map(|head| head.head.reference.as_str()), Some("h"), "the state was handed over");
-    assert_eq!(check("started; cancel; closed", "run.started; run.cancelled client_request none").head(), None);
+    assert_eq!(
+        offline.head().map(|head| head.head.reference.as_str()),
+        Some("h"),
+        "the state was handed over"
+    );
+    assert_eq!(
+        check("started; cancel; closed", "run.started; run.cancelled client_request none").head(),
+        None
+    );
 }
 
 #[test]
@@ -252,14 +261,23 @@ fn r11_room_is_kept_for_the_end_of_a_run() {
         "run.started; tool.started; namespace.entered; text.started; namespace.exited a error; \
          run.error harness_event_invalid possible"
     );
-    assert_eq!(offline.rejections().first().map(|refused| refused.verdict.to_string()).as_deref(), Some("R11"));
+    assert_eq!(
+        offline.rejections().first().map(|refused| refused.verdict.to_string()).as_deref(),
+        Some("R11")
+    );
 }
 
 #[test]
 fn a_crash_is_uncertain_once_there_was_output() {
     check("started; crashed", "run.started; run.error engine_restarted none");
-    check("started; text+ m; crashed", "run.started; text.started; run.error thread_durability_uncertain none");
-    check("started; warn; usage; crashed", "run.started; warning; usage.updated; run.error engine_restarted none");
+    check(
+        "started; text+ m; crashed",
+        "run.started; text.started; run.error thread_durability_uncertain none",
+    );
+    check(
+        "started; warn; usage; crashed",
+        "run.started; warning; usage.updated; run.error engine_restarted none",
+    );
 }
 
 /// What must hold of every run, whatever happened to it.
@@ -274,7 +292,8 @@ fn sound(offline: &Offline, thread: Thread) -> Result<(), String> {
     }
     let terminals = log.iter().filter(|event| event.data.is_terminal()).count();
     let last = log.last().map(|event| event.data.event_type());
-    let same = |a: bool, b: bool, what: &str| if a == b { Ok(()) } else { Err(format!("{what}: {}", tell(log))) };
+    let same =
+        |a: bool, b: bool, what: &str| if a == b { Ok(()) } else { Err(format!("{what}: {}", tell(log))) };
     match (offline.closed(), offline.end()) {
         (Some(Closing::Terminal), Some(End::Terminal(terminal))) => {
             same(terminals == 1 && last == Some(terminal), true, "one terminal, at the end")?;
@@ -301,10 +320,43 @@ fn sound(offline: &Offline, thread: Thread) -> Result<(), String> {
 }
 
 const WORDS: &[&str] = &[
-    "started", "text+ m", "text m hello", "text m", "text- m", "text+ n", "text n you", "tool+ a", "tool+ b",
-    "tool+ c", "tool- a", "tool! b", "tool- c", "enter a", "enter b", "exit a", "exit b", "exit a interrupted",
-    "warn", "usage", "state h", "state i", "ask a", "ask c", "form", "interrupted", "interrupted form",
-    "finished", "error", "left", "closed", "failed", "silent", "crashed", "cancel", "deadline", "journal",
+    "started",
+    "text+ m",
+    "text m hello",
+    "text m",
+    "text- m",
+    "text+ n",
+    "text n you",
+    "tool+ a",
+    "tool+ b",
+    "tool+ c",
+    "tool- a",
+    "tool! b",
+    "tool- c",
+    "enter a",
+    "enter b",
+    "exit a",
+    "exit b",
+    "exit a interrupted",
+    "warn",
+    "usage",
+    "state h",
+    "state i",
+    "ask a",
+    "ask c",
+    "form",
+    "interrupted",
+    "interrupted form",
+    "finished",
+    "error",
+    "left",
+    "closed",
+    "failed",
+    "silent",
+    "crashed",
+    "cancel",
+    "deadline",
+    "journal",
 ];
 
 fn answers() -> impl Strategy<Value = Answer> {

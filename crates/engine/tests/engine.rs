@@ -19,8 +19,8 @@ use causeway_store::model::{Idempotency, Owner, Status};
 use causeway_store::{MemoryStore, Record, Refusal, Store};
 
 use harness::{
-    Scripted, Step, agent, answer, begin, cancelled_line, end, engine, follow, question, request, settings, start,
-    story, text, text_line,
+    Scripted, Step, agent, answer, begin, cancelled_line, end, engine, follow, question, request, settings,
+    start, story, text, text_line,
 };
 
 const TEXT: &str = "run.started; text.started; text.delta; text.delta; text.finished; run.finished";
@@ -171,10 +171,8 @@ async fn a_cancelled_turn_that_does_not_end_is_stopped_after_its_grace() {
     let engine = engine(agent(&harness), memory()).await;
     let run_id = start(&engine, "c").await;
     let before = tokio::time::Instant::now();
-    let cancelled = engine
-        .cancel_conversation(&Owner::local(), &ConversationId::new("c").unwrap())
-        .await
-        .unwrap();
+    let cancelled =
+        engine.cancel_conversation(&Owner::local(), &ConversationId::new("c").unwrap()).await.unwrap();
     assert_eq!((cancelled.run_id, cancelled.cancelled), (Some(run_id), true));
     assert_eq!(before.elapsed().as_secs(), 2);
     assert_eq!(harness.stopped.load(Ordering::SeqCst), 1);
@@ -202,10 +200,9 @@ async fn a_run_past_its_deadline_is_cancelled_and_a_silent_one_is_an_error() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_goes_away_ends_a_run_only_where_the_agent_says_so() {
-    for (policy, end) in [
-        (OnDisconnect::Continue, "run.finished"),
-        (OnDisconnect::Cancel, "run.cancelled disconnect"),
-    ] {
+    for (policy, end) in
+        [(OnDisconnect::Continue, "run.finished"), (OnDisconnect::Cancel, "run.cancelled disconnect")]
+    {
         let slow = vec![begin(), text("m", "Hi"), Step::Pause(Duration::from_secs(5)), harness::end("h")];
         let harness = Scripted::new([slow]);
         let mut config = agent(&harness);
@@ -306,10 +303,7 @@ async fn runs_of_a_killed_gateway_get_their_terminal_when_the_next_one_opens() {
     let all = follow(&second, &silent, None).await.unwrap();
     assert_eq!(story(&all), "run.started; run.error engine_restarted");
     let all = follow(&second, &talking, None).await.unwrap();
-    assert_eq!(
-        story(&all),
-        "run.started; text.started; text.delta; run.error thread_durability_uncertain"
-    );
+    assert_eq!(story(&all), "run.started; text.started; text.delta; run.error thread_durability_uncertain");
     assert_eq!(status(&second, &talking).await, Status::Uncertain);
     assert_eq!(status(&second, &asking).await, Status::Interrupted, "an interrupt stays pending");
     assert_eq!(second.metrics().recovered, 2);
@@ -326,7 +320,10 @@ async fn an_engine_that_cannot_be_set_up_says_why() {
     let mut unknown = agent(&harness);
     unknown.harness = "abacus".to_owned();
     let error = open(vec![unknown]).await.err().unwrap().to_string();
-    assert!(error.starts_with("agent helper: no adapter for harness abacus; known are deepagents"), "{error}");
+    assert!(
+        error.starts_with("agent helper: no adapter for harness abacus; known are deepagents"),
+        "{error}"
+    );
     let missing = RecordingConfig { file: "/nonexistent/tour.jsonl".into(), pace: Pace::Fast };
     let tour = AgentConfig::new(Name::new("tour").unwrap(), "deepagents", Driver::Recording(missing));
     let error = open(vec![tour]).await.err().unwrap().to_string();
@@ -338,7 +335,8 @@ async fn every_recording_plays_as_durable_valid_runs() {
     for folder in ["deepagents", "deepagents-0.6.4"] {
         let folder = format!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/recordings/{}"), folder);
         let mut played = 0;
-        let mut files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let mut files: Vec<_> =
+            std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
         files.sort();
         for file in files.into_iter().filter(|file| file.extension().is_some_and(|kind| kind == "jsonl")) {
             let recording = RecordingConfig { file: file.clone(), pace: Pace::Fast };
@@ -350,7 +348,12 @@ async fn every_recording_plays_as_durable_valid_runs() {
             let all = follow(&engine, &run_id, None).await.unwrap();
             valid(&run_id, &all, &file.display().to_string());
             assert_ne!(story(&all[all.len() - 1..]), "run.error harness_event_invalid", "{}", file.display());
-            assert_ne!(story(&all[all.len() - 1..]), "run.error harness_output_invalid", "{}", file.display());
+            assert_ne!(
+                story(&all[all.len() - 1..]),
+                "run.error harness_output_invalid",
+                "{}",
+                file.display()
+            );
             played += 1;
         }
         assert!(played >= 10, "{folder}: {played} recordings");
@@ -362,19 +365,17 @@ fn valid(run_id: &RunId<'_>, records: &[Record], what: &str) {
     let conversation = ConversationId::new("c").unwrap();
     for record in records {
         let event = record.decode(run_id, &conversation, &Limits::DEFAULT).unwrap();
-        validator.accept(&event, record.stored_len()).unwrap_or_else(|violation| panic!("{what}: {violation}"));
+        validator
+            .accept(&event, record.stored_len())
+            .unwrap_or_else(|violation| panic!("{what}: {violation}"));
     }
     validator.finish().unwrap_or_else(|violation| panic!("{what}: {violation}"));
 }
 
 #[tokio::test]
 async fn a_worker_is_told_once_to_forget_what_nothing_starts_from_any_more() {
-    let harness = Scripted::new([
-        vec![begin(), Step::End(TurnEnd::Broken)],
-        answer("h1"),
-        answer("h2"),
-        answer("h3"),
-    ]);
+    let harness =
+        Scripted::new([vec![begin(), Step::End(TurnEnd::Broken)], answer("h1"), answer("h2"), answer("h3")]);
     harness.forgets.store(true, Ordering::SeqCst);
     let engine = engine(agent(&harness), memory()).await;
     let mut runs = Vec::new();

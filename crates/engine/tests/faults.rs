@@ -15,7 +15,9 @@ use causeway_store::faulty::{Fault, FaultyStore, On};
 use causeway_store::model::{Owner, Revision, Status};
 use causeway_store::{MemoryStore, Refusal, Store};
 
-use harness::{Scripted, Step, agent, answer, begin, end, follow, question, request, settings, start, story, text};
+use harness::{
+    Scripted, Step, agent, answer, begin, end, follow, question, request, settings, start, story, text,
+};
 
 const TEXT: &str = "run.started; text.started; text.delta; text.delta; text.finished; run.finished";
 const SAVED_BUT: &str = "run.started; text.started; text.delta; text.delta; text.finished; \
@@ -37,8 +39,7 @@ fn impatient() -> Settings {
 async fn rig(turns: impl IntoIterator<Item = Vec<Step>>) -> Rig {
     let harness = Scripted::new(turns);
     let store = FaultyStore::new(Arc::new(MemoryStore::new()));
-    let engine =
-        Engine::open(impatient(), vec![agent(&harness)], Arc::new(store.clone())).await.unwrap();
+    let engine = Engine::open(impatient(), vec![agent(&harness)], Arc::new(store.clone())).await.unwrap();
     Rig { engine, store, harness }
 }
 
@@ -144,8 +145,14 @@ async fn a_full_disk_ends_the_stream_without_a_terminal_which_comes_when_there_i
 
 #[tokio::test]
 async fn a_disk_that_fills_up_in_mid_run_leaves_an_uncertain_run() {
-    let rig = rig([vec![begin(), text("m", "Hi"), Step::Pause(Duration::from_millis(200)), text("m", "!"), end("h1")]])
-        .await;
+    let rig = rig([vec![
+        begin(),
+        text("m", "Hi"),
+        Step::Pause(Duration::from_millis(200)),
+        text("m", "!"),
+        end("h1"),
+    ]])
+    .await;
     let run_id = start(&rig.engine, "c").await;
     let mut live = rig.engine.subscribe(&Owner::local(), &run_id, None).await.unwrap();
     for _ in 0..3 {
@@ -162,17 +169,18 @@ async fn a_disk_that_fills_up_in_mid_run_leaves_an_uncertain_run() {
 
 #[tokio::test]
 async fn a_store_that_cannot_be_asked_is_not_guessed_about() {
-    for (fault, end) in [
-        (Fault::UnknownAfterApply, TEXT),
-        (Fault::UnknownBeforeApply, SAVED_BUT),
-    ] {
+    for (fault, end) in [(Fault::UnknownAfterApply, TEXT), (Fault::UnknownBeforeApply, SAVED_BUT)] {
         let rig = rig([answer("h1")]).await;
         rig.store.fail_next(On::CommitFinal, fault.clone());
         rig.store.fail_always(On::Fence, Fault::Unavailable(Cause::Io));
         rig.store.fail_always(On::Close, Fault::Unavailable(Cause::Io));
         let run_id = start(&rig.engine, "c").await;
         let seen = follow(&rig.engine, &run_id, None).await.unwrap();
-        assert!(!story(&seen).contains("run.finished") && !story(&seen).contains("run.error"), "{}", story(&seen));
+        assert!(
+            !story(&seen).contains("run.finished") && !story(&seen).contains("run.error"),
+            "{}",
+            story(&seen)
+        );
         rig.store.heal();
         assert_eq!(settled(&rig, &run_id).await, end, "{fault:?}");
     }

@@ -89,6 +89,10 @@ impl Harness for Process {
         Box::new(turn::Running::begin(Arc::clone(&self.pool), turn))
     }
 
+    fn has_room(&self) -> bool {
+        self.pool.has_room()
+    }
+
     fn cancel_grace(&self) -> Duration {
         self.cancel_grace
     }

@@ -79,6 +79,13 @@ impl Pool {
         self.room.taken()
     }
 
+    /// Whether a turn that began now would find a worker: a free place, or an idle or leaving worker that makes one.
+    pub fn has_room(&self) -> bool {
+        self.room.taken() < self.config.max_workers
+            || !self.idle().is_empty()
+            || self.leaving.load(Ordering::SeqCst) > 0
+    }
+
     /// A worker for a turn: the idle one of its conversation, or a new one. Dropping the wait leaves nothing running.
     pub async fn acquire(self: &Arc<Self>, turn: &Turn) -> Result<Worker, NoWorker> {
         if let Some(worker) = self.take_idle(|idle| idle.remove(&key(turn))).await {

@@ -146,11 +146,10 @@ fn draft(verb: &str, id: &str, rest: &str) -> EventDraft<'static> {
             side_effect_status: SideEffectStatus::None,
         }
         .into(),
-        "left" => RunCancelled {
-            reason: CancelReason::ClientRequest,
-            side_effect_status: SideEffectStatus::None,
+        "left" => {
+            RunCancelled { reason: CancelReason::ClientRequest, side_effect_status: SideEffectStatus::None }
+                .into()
         }
-        .into(),
         other => panic!("no word {other}"),
     };
     EventDraft::root(data)
