@@ -15,7 +15,7 @@ pub const SCHEMA: &str = "contract/canonical-events-v1.schema.json";
 /// Crates that do no IO, and every dependency they may name.
 const CORE: &[(&str, &[&str])] = &[
     ("contract", &["foldhash", "memchr", "ryu", "serde", "serde_json", "simdutf8", "smallvec", "thiserror"]),
-    ("lifecycle", &["causeway-contract", "foldhash", "proptest", "rustc-hash", "smallvec", "thiserror"]),
+    ("lifecycle", &["causeway-contract", "foldhash", "memchr", "proptest", "rustc-hash", "smallvec", "thiserror"]),
     ("encode", &["causeway-contract", "memchr", "ryu", "serde_json", "thiserror"]),
     (
         "adapter",

@@ -13,7 +13,7 @@ mod order;
 pub mod rule;
 pub mod run;
 mod table;
-#[cfg(any(test, feature = "testing"))]
+#[cfg(feature = "testing")]
 pub mod testing;
 mod tool;
 pub mod validator;
@@ -23,9 +23,6 @@ pub use lint::{Lint, Linter};
 pub use rule::{Rule, Verdict};
 pub use validator::{Boundary, Thread, Validator};
 pub use violation::Violation;
-
-#[cfg(test)]
-mod tests;
 
 /// The examples of the README, compiled.
 #[cfg(doctest)]

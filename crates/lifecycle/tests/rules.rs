@@ -1,14 +1,16 @@
 //! The rules one by one, in the notation of `testing::script`.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
 use causeway_contract::event::SideEffectStatus;
 use causeway_contract::id::Reference;
 use causeway_contract::limits::Limits;
 use causeway_contract::receipt::CommitReceipt;
 
-use crate::rule::Verdict;
-use crate::testing::script::script;
-use crate::validator::{Boundary, Thread, Validator};
-use crate::violation::Violation;
+use causeway_lifecycle::rule::Verdict;
+use causeway_lifecycle::testing::script::script;
+use causeway_lifecycle::validator::{Boundary, Thread, Validator};
+use causeway_lifecycle::violation::Violation;
 
 /// Judges a script at commit, on a durable thread: `ok`, or `INDEX: RULE: text`, where INDEX may be `end`.
 #[track_caller]
@@ -490,7 +492,7 @@ fn what_is_open_can_be_asked() {
                 tool.started w; tool.finished w";
     assert_eq!(judge(text, &mut validator), "ok");
     assert_eq!(effects(&validator), SideEffectStatus::Possible);
-    let shown = |namespace: crate::namespace::OpenNamespace| {
+    let shown = |namespace: causeway_lifecycle::namespace::OpenNamespace| {
         format!("{:?} {} {}", namespace.path, namespace.agent_id, namespace.parent_tool_call_id)
     };
     let inner_first: Vec<String> = validator.open_namespaces().rev().map(shown).collect();
