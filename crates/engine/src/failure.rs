@@ -21,6 +21,8 @@ pub enum Failure {
     EngineRestarted,
     /// The log could not be written for too long, and the run had no output yet.
     JournalUnavailable,
+    /// The engine itself failed before the run had any output.
+    EngineFault,
     /// The harness could not be started.
     HarnessUnavailable,
     /// All workers that may run are busy.
@@ -55,6 +57,7 @@ impl Failure {
         Self::HarnessTimeout,
         Self::EngineRestarted,
         Self::JournalUnavailable,
+        Self::EngineFault,
         Self::HarnessUnavailable,
         Self::Capacity,
         Self::OutputMalformed,
@@ -90,6 +93,9 @@ impl Failure {
                 "The run could not be recorded, and had not produced anything yet.",
                 true,
             ),
+            Self::EngineFault => {
+                ("engine_fault", "The service failed before the run had produced anything.", true)
+            }
             Self::HarnessUnavailable => ("harness_unavailable", "The agent could not be started.", true),
             Self::Capacity => {
                 ("runtime_capacity", "All agent workers are busy at the moment; try again shortly.", true)
@@ -166,6 +172,7 @@ mod tests {
             [
                 Failure::EngineRestarted,
                 Failure::JournalUnavailable,
+                Failure::EngineFault,
                 Failure::HarnessUnavailable,
                 Failure::Capacity
             ]

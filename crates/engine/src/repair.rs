@@ -26,11 +26,13 @@ pub(crate) struct Lost {
     pub run_id: RunId<'static>,
     pub conversation_id: ConversationId<'static>,
     pub thread: Thread,
+    pub crash: Crash,
 }
 
 impl Lost {
     pub(crate) fn after_start(run_id: RunId<'static>, request: &StartRun, agent: &Agent) -> Self {
-        Self { run_id, conversation_id: request.conversation_id.clone(), thread: agent.config.thread }
+        let conversation_id = request.conversation_id.clone();
+        Self { run_id, conversation_id, thread: agent.config.thread, crash: Crash::Journal }
     }
 }
 
@@ -66,8 +68,8 @@ pub(crate) async fn recover(inner: &Arc<Inner>) -> Result<(), OpenError> {
             model::Thread::Durable => Thread::Durable,
             model::Thread::Ephemeral => Thread::Ephemeral,
         };
-        let lost = Lost { run_id, conversation_id, thread };
-        if let Some(status) = close(&inner.store, &lost, Crash::Restart).await? {
+        let lost = Lost { run_id, conversation_id, thread, crash: Crash::Restart };
+        if let Some(status) = close(&inner.store, &lost).await? {
             tracing::info!(run_id = %lost.run_id, ?status, "a run of a former gateway was closed");
             count(&inner.metrics.recovered, 1);
         }
@@ -101,7 +103,7 @@ pub(crate) fn spawn(inner: &Arc<Inner>, mut lost: mpsc::UnboundedReceiver<Lost>)
 async fn retry(store: &Arc<dyn Store>, waiting: Vec<Lost>, inner: &std::sync::Weak<Inner>) -> Vec<Lost> {
     let mut left = Vec::new();
     for run in waiting {
-        match close(store, &run, Crash::Journal).await {
+        match close(store, &run).await {
             Ok(status) => {
                 tracing::info!(run_id = %run.run_id, ?status, "a run that had lost its store was closed");
                 if let Some(inner) = inner.upgrade() {
@@ -118,10 +120,10 @@ async fn retry(store: &Arc<dyn Store>, waiting: Vec<Lost>, inner: &std::sync::We
 }
 
 /// Closes a run from its log. `None`: there was nothing to close.
-pub(crate) async fn close(store: &Arc<dyn Store>, run: &Lost, crash: Crash) -> Result<Option<Status>, Error> {
+pub(crate) async fn close(store: &Arc<dyn Store>, run: &Lost) -> Result<Option<Status>, Error> {
     let mut tries = 0;
     loop {
-        let Some((tail, status)) = closing_records(store, run, crash).await? else {
+        let Some((tail, status)) = closing_records(store, run).await? else {
             return Ok(None);
         };
         match store.close_run(&run.run_id, tail).await {
@@ -138,7 +140,6 @@ pub(crate) async fn close(store: &Arc<dyn Store>, run: &Lost, crash: Crash) -> R
 async fn closing_records(
     store: &Arc<dyn Store>,
     run: &Lost,
-    crash: Crash,
 ) -> Result<Option<(Vec<Record>, Status)>, Error> {
     let mut coordinator: Option<Coordinator> = None;
     let mut after: Option<Sequence> = None;
@@ -171,7 +172,7 @@ async fn closing_records(
         return Ok(Some((vec![Record::from_event(&event)], Status::Uncertain)));
     };
     let mut effects = Vec::new();
-    coordinator.apply(Input::new(clock::now(), Signal::Crashed(crash)), &mut effects);
+    coordinator.apply(Input::new(clock::now(), Signal::Crashed(run.crash)), &mut effects);
     Ok(effects.into_iter().find_map(|effect| match effect {
         Effect::Commit(commit) => {
             Some((commit.events.iter().map(Record::from_event).collect(), commit.status))

@@ -417,3 +417,31 @@ async fn a_log_of_many_pages_is_recovered() {
     assert_eq!(story(&all[1502..]), "run.error thread_durability_uncertain");
     valid(&run_id, &all, "after recovery");
 }
+
+#[tokio::test]
+async fn a_driver_that_breaks_down_takes_only_its_own_run_with_it() {
+    let harness = Scripted::new([
+        vec![begin(), Step::Panic],
+        vec![begin(), text("m", "Hi"), Step::Pause(Duration::from_millis(20)), Step::Panic],
+        answer("h"),
+    ]);
+    let mut quick = settings();
+    quick.repair_interval = Duration::from_millis(10);
+    let engine = Engine::open(quick, vec![agent(&harness)], memory()).await.unwrap();
+    for (conversation, told) in [
+        ("a", "run.started; run.error engine_fault"),
+        ("b", "run.started; text.started; text.delta; run.error thread_durability_uncertain"),
+        ("c", TEXT),
+    ] {
+        let run_id = start(&engine, conversation).await;
+        follow(&engine, &run_id, None).await.unwrap();
+        for _ in 0..200 {
+            if status(&engine, &run_id).await.is_terminal() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(story(&follow(&engine, &run_id, None).await.unwrap()), told);
+    }
+    assert_eq!(engine.metrics().active, 0);
+}

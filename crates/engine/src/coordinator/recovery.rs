@@ -17,6 +17,8 @@ pub enum Crash {
     Restart,
     /// The log could not be written for too long, so the gateway let the run go.
     Journal,
+    /// The task that drove it broke down.
+    Fault,
 }
 
 impl Coordinator {
@@ -44,6 +46,7 @@ impl Coordinator {
                     _ if self.ledger.has_output() => Failure::DurabilityUncertain,
                     Crash::Restart => Failure::EngineRestarted,
                     Crash::Journal => Failure::JournalUnavailable,
+                    Crash::Fault => Failure::EngineFault,
                 };
                 self.fail(failure, at, effects);
             }

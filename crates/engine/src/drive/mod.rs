@@ -7,6 +7,7 @@ mod perform;
 mod write;
 
 use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use causeway_adapter::{Adapter, Close, ItemError, Output};
@@ -20,11 +21,13 @@ use tokio::time::Instant;
 
 use crate::clock;
 use crate::config::OnDisconnect;
-use crate::coordinator::{Coordinator, Effect, Head, Input, Rejection, Signal, Stage};
+use crate::coordinator::{Closing, Coordinator, Crash, Effect, Head, Input, Rejection, Signal, Stage};
 use crate::engine::{Agent, Inner};
 use crate::failure::Failure;
 use crate::feed::Feed;
 use crate::harness::{Item, Session, Turn, TurnEnd};
+use crate::metrics::count;
+use crate::repair::Lost;
 use write::Write;
 
 /// Everything that one run consists of while it is driven.
@@ -32,7 +35,7 @@ pub(crate) struct Drive {
     inner: Arc<Inner>,
     agent: Arc<Agent>,
     run_id: RunId<'static>,
-    lost: crate::repair::Lost,
+    lost: Lost,
     generation: Generation,
     base_revision: u64,
     stale: Vec<StaleThread>,
@@ -84,10 +87,11 @@ impl Drive {
         cancel: watch::Receiver<Option<CancelReason>>,
     ) -> Self {
         let now = Instant::now();
-        let lost = crate::repair::Lost {
+        let lost = Lost {
             run_id: turn.run_id.clone(),
             conversation_id: turn.conversation_id.clone(),
             thread: agent.config.thread,
+            crash: Crash::Journal,
         };
         Self {
             run_id: turn.run_id.clone(),
@@ -115,8 +119,21 @@ impl Drive {
         }
     }
 
-    /// Drives the run to its end; `first` is `run.started`, which the log has.
-    pub(crate) async fn run(mut self, first: Record) {
+    /// Drives the run to its end; `first` is `run.started`, which the log has. Where driver or adapter break down, it
+    /// is this run's misfortune only: it gets its terminal from its log.
+    pub(crate) async fn run(self, first: Record) {
+        let (inner, feed) = (Arc::clone(&self.inner), Arc::clone(&self.feed));
+        let lost = Lost { crash: Crash::Fault, ..self.lost.clone() };
+        if AssertUnwindSafe(self.to_the_end(first)).catch_unwind().await.is_err() {
+            tracing::error!(run_id = %lost.run_id, "the task of this run broke down");
+            inner.forget(&lost.run_id);
+            feed.close(Closing::WithoutTerminal);
+            count(&inner.metrics.lost, 1);
+            inner.repairs.add(lost);
+        }
+    }
+
+    async fn to_the_end(mut self, first: Record) {
         self.unshown.push_back(first);
         self.tell(Signal::Opened { base_revision: self.base_revision });
         loop {

@@ -25,6 +25,8 @@ pub enum Step {
     /// The same line for ever, as fast as it is read.
     Flood(String),
     End(TurnEnd),
+    /// A fault of the driver itself.
+    Panic,
 }
 
 /// How a turn answers a cancel.
@@ -121,6 +123,7 @@ impl Session for Playing {
                     self.read.fetch_add(1, Ordering::SeqCst);
                     return Item::Line(line.into_bytes());
                 }
+                Some(Step::Panic) => panic!("a fault of the driver"),
                 Some(Step::End(end)) => {
                     self.steps.pop_front();
                     return Item::End(end);
