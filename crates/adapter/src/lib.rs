@@ -4,13 +4,19 @@
 //! sequence numbers, times and the durable state belong to the coordinator. An adapter never talks to a client.
 
 pub mod adapter;
+mod calls;
 pub mod checked;
 pub mod deepagents;
+mod failure;
 pub mod ids;
 pub mod json;
+mod messages;
+mod metadata;
+mod project;
 pub mod recording;
 pub mod redact;
 pub mod registry;
+mod spaces;
 pub mod text;
 pub mod turn;
 pub mod usage;

@@ -6,15 +6,14 @@ use std::collections::HashSet;
 
 use causeway_contract::event::{Decision, FormField, InterruptRequest, ToolApproval};
 use causeway_contract::id::Name;
-use causeway_contract::json::JsonObject;
-use causeway_contract::limits::Limits;
 use causeway_contract::namespace::Namespace;
 
-use super::calls::Calls;
 use super::native::FORM;
 use super::snapshot::{Kind, Pause, Snapshot};
 use crate::adapter::ItemError;
+use crate::calls::Calls;
 use crate::json::{Json, write_string};
+use crate::project;
 use crate::text::{self, whole};
 use crate::turn::Options;
 
@@ -163,7 +162,7 @@ pub(super) fn merged(
             approvals.push(ToolApproval {
                 tool_call_id: call.id.clone(),
                 tool_name: call.name.clone(),
-                tool_args: shown(&call.arguments, options)?,
+                tool_args: project::arguments(&call.arguments, options)?,
                 allowed_decisions: allowed,
             });
         } else {
@@ -196,22 +195,6 @@ pub(super) fn merged(
     }
     let prompt = text::cut(&prompts.join("\n\n"), options.limits.prompt_bytes).into_owned();
     Ok((InterruptRequest::Form { prompt: prompt.into(), fields }, snapshot))
-}
-
-/// Arguments as events show them.
-pub(super) fn shown(arguments: &str, options: &Options) -> Result<JsonObject<'static>, ItemError> {
-    let json = Json::parse(arguments.as_bytes())?;
-    object(&json, "the arguments", options)
-}
-
-fn object(json: &Json<'_>, what: &'static str, options: &Options) -> Result<JsonObject<'static>, ItemError> {
-    let mut out = String::new();
-    json.write_with(&mut out, &mut |text, out| out.push_str(&text::content(text, options)));
-    checked(out, what, &options.limits)
-}
-
-fn checked(text: String, what: &'static str, limits: &Limits) -> Result<JsonObject<'static>, ItemError> {
-    JsonObject::parse(text, limits).map_err(|error| ItemError::Value { what, why: error.check().as_str().to_owned() })
 }
 
 /// Prompt and fields of a form.
@@ -282,7 +265,7 @@ fn form_field(
     }
     out.push('}');
     Ok(FormField {
-        object: checked(out, "a form field", &options.limits)?,
+        object: project::checked(out, "a form field", &options.limits)?,
         field_name: name_of(&name)?,
         field_type: kind,
         required,
@@ -294,7 +277,7 @@ fn answer(prefix: &str, options: &Options) -> Result<FormField<'static>, ItemErr
     let name = format!("{prefix}answer");
     let object = format!("{{\"field_name\":\"{name}\",\"field_type\":\"text\",\"required\":true}}");
     Ok(FormField {
-        object: checked(object, "a form field", &options.limits)?,
+        object: project::checked(object, "a form field", &options.limits)?,
         field_name: name_of(&name)?,
         field_type: name_of("text")?,
         required: true,

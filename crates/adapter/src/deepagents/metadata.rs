@@ -4,8 +4,8 @@ use causeway_contract::event::ProviderMetadata;
 use causeway_contract::json::JsonObject;
 use causeway_contract::limits::Limits;
 
-use crate::json::{Json, write_string};
-use crate::redact::redact;
+use crate::json::Json;
+use crate::metadata::{Admitted, stop_reason};
 use crate::text;
 
 /// What was learned about the provider of a run.
@@ -19,8 +19,6 @@ pub(super) struct Provider {
 
 /// Model calls whose first piece is remembered at once.
 const MAX_RESPONSES: usize = 256;
-/// The longest string that is admitted.
-const MAX_VALUE: usize = 256;
 
 impl Provider {
     /// Learns from one piece; gives the event once the piece is a call's last.
@@ -68,11 +66,7 @@ impl Provider {
 
     /// Why the run stopped, in one vocabulary for all providers.
     pub(super) fn stop_reason(&self) -> &'static str {
-        match self.finish.as_deref().map(str::to_ascii_lowercase).as_deref() {
-            Some("length" | "max_tokens" | "max_output_tokens" | "model_length") => "max_tokens",
-            Some("content_filter" | "safety" | "refusal") => "refusal",
-            Some(_) | None => "end_turn",
-        }
+        stop_reason(self.finish.as_deref())
     }
 }
 
@@ -83,26 +77,9 @@ fn admitted(
     id: Option<&str>,
     limits: &Limits,
 ) -> JsonObject<'static> {
-    let mut out = String::from("{");
-    let mut put = |key: &str, value: &Json<'_>| {
-        let shown = match value {
-            Json::String(text) => {
-                let mut shown = String::new();
-                let text = text.lossy();
-                write_string(&text::cut(&redact(&text), MAX_VALUE), &mut shown);
-                shown
-            }
-            Json::Number(number) => (*number).to_owned(),
-            Json::Bool(_) => value.to_text(),
-            Json::Null | Json::Array(_) | Json::Object(_) => return,
-        };
-        out.push_str(if out.len() > 1 { ",\"" } else { "\"" });
-        out.push_str(key);
-        out.push_str("\":");
-        out.push_str(&shown);
-    };
+    let mut shown = Admitted::default();
     if let Some(id) = id {
-        put("response_id", &Json::String(crate::json::JsonStr::plain(id)));
+        shown.put("response_id", &Json::String(crate::json::JsonStr::plain(id)));
     }
     const NAMES: &[(&str, &[&str])] = &[
         ("service_tier", &["service_tier"]),
@@ -116,20 +93,19 @@ fn admitted(
     if let Some(response) = response {
         for (key, native) in NAMES {
             if let Some(value) = native.iter().find_map(|name| response.get(name)) {
-                put(key, value);
+                shown.put(key, value);
             }
         }
     }
     let usage = message.get("usage_metadata");
     let detail = |group: &str, key: &str| usage.and_then(|usage| usage.get(group)).and_then(|group| group.get(key));
     if let Some(value) = detail("input_token_details", "cache_creation") {
-        put("cache_write_tokens", value);
+        shown.put("cache_write_tokens", value);
     }
     if let Some(value) = detail("output_token_details", "reasoning") {
-        put("reasoning_tokens", value);
+        shown.put("reasoning_tokens", value);
     }
-    out.push('}');
-    JsonObject::parse(out, limits).unwrap_or(JsonObject::EMPTY)
+    shown.into_object(limits)
 }
 
 #[cfg(test)]

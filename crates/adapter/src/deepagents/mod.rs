@@ -25,10 +25,7 @@
 //! Refused ([`ItemError`]): what is no line of the worker protocol, and a line that comes at a moment at which it cannot.
 
 mod arguments;
-mod calls;
-mod failure;
 mod interrupt;
-mod messages;
 mod metadata;
 mod native;
 mod resume;
@@ -49,17 +46,19 @@ use causeway_contract::json::JsonObject;
 use causeway_contract::namespace::Namespace;
 
 use self::arguments::Arriving;
-use self::calls::{Call, Calls};
-use self::failure::Failure;
-use self::interrupt::{Missing, Place, merged, shown, waiting};
-use self::messages::Messages;
+use self::interrupt::{Missing, Place, merged, waiting};
 use self::metadata::Provider;
 use self::resume::Verdicts;
 use self::snapshot::Snapshot;
-use self::spaces::{Space, Spaces};
+use self::spaces::Spaces;
 use crate::adapter::{Adapter, Close, ItemError, Output, State};
+use crate::calls::{Call, Calls};
+use crate::failure::{self, Failure};
 use crate::ids::Ids;
 use crate::json::Json;
+use crate::messages::Messages;
+use crate::project;
+use crate::spaces::Space;
 use crate::text;
 use crate::turn::{Answer, AnswerError, Options, Resume, Turn};
 use crate::usage::Totals;
@@ -204,7 +203,7 @@ impl DeepAgents {
         message: Option<&str>,
     ) -> Result<usize, ItemError> {
         let call = self.new_call(native, name, arguments, namespace, message)?;
-        let arguments = shown(&call.arguments, &self.options)?;
+        let arguments = project::arguments(&call.arguments, &self.options)?;
         Ok(self.started(call, arguments, parent))
     }
 
@@ -314,7 +313,7 @@ impl DeepAgents {
         self.messages.close_all(&mut self.out);
         self.exit_all(NamespaceOutcome::Interrupted);
         for call in missing {
-            let arguments = shown(&call.arguments, &self.options)?;
+            let arguments = project::arguments(&call.arguments, &self.options)?;
             self.draft(
                 Namespace::root(),
                 ToolStarted { tool_call_id: call.id, tool_name: call.name, arguments, parent_message_id: None },

@@ -1,7 +1,7 @@
 //! Items of mode `updates`: what a step of the graph reports. Calls start here, and end here.
 
-use causeway_contract::event::{NamespaceOutcome, ToolError, ToolFinished};
-use causeway_contract::id::{Code, MessageId, Reference, ToolCallId};
+use causeway_contract::event::NamespaceOutcome;
+use causeway_contract::id::MessageId;
 use causeway_contract::namespace::Namespace;
 
 use super::arguments::{Arriving, Settled};
@@ -9,10 +9,10 @@ use super::interrupt::Place;
 use super::native::{ERROR_PREFIX, FORM, Report, is_model, is_review, is_tool, reports, text_pieces};
 use super::resume::Refusal;
 use super::{DeepAgents, Held};
-use crate::adapter::{ItemError, Output, WholeResult};
+use crate::adapter::{ItemError, Output};
 use crate::json::Json;
-use crate::redact::redact;
-use crate::text::{content, cut, whole};
+use crate::project::{self, INVALID_ARGUMENTS};
+use crate::text::whole;
 
 /// What a tool message says.
 enum End {
@@ -148,7 +148,7 @@ impl DeepAgents {
             let made = calls.iter().find(|call| call.str("id").is_some_and(|id| id == one.native.as_str()));
             let Some(made) = made else {
                 // The model's arguments could not be read: no tool will run, and no message will say so.
-                let message = INVALID.to_owned();
+                let message = INVALID_ARGUMENTS.to_owned();
                 self.finish(one.call, End::Failed { code: "tool_arguments_invalid", message }, "");
                 continue;
             };
@@ -249,7 +249,7 @@ impl DeepAgents {
         } else if status {
             failed("tool_status_error", text)
         } else if call.broken {
-            failed("tool_arguments_invalid", INVALID)
+            failed("tool_arguments_invalid", INVALID_ARGUMENTS)
         } else {
             End::Finished
         }
@@ -272,38 +272,14 @@ impl DeepAgents {
         let namespace = self.spaces.innermost(&namespace);
         match end {
             End::Failed { code, message } => {
-                let message = redact(&message);
-                let data = ToolError {
-                    tool_call_id: id,
-                    code: Code::new(code).unwrap_or_else(|_| unreachable!("a constant that is a code")),
-                    message: cut(&message, self.options.limits.tool_error_bytes).into_owned().into(),
-                    retryable: false,
-                };
+                let data = project::failed(id, code, &message, &self.options);
                 self.draft(namespace, data);
             }
             End::Finished => {
-                let shown = if self.options.redact_content { redact(text) } else { text.into() };
-                let short = cut(&shown, self.options.limits.result_bytes).into_owned();
-                let long = shown.chars().nth(SHOWN).is_some();
-                let result_ref = if long { reference(&id, self.options.limits.id_bytes) } else { None };
-                if short.len() < shown.len()
-                    && let Some(result_ref) = result_ref.clone()
-                {
-                    let text = content(text, &self.options).into_owned();
-                    self.out.push_back(Output::Result(WholeResult { result_ref, tool_call_id: id.clone(), text }));
-                }
-                self.draft(namespace, ToolFinished { tool_call_id: id, result: short.into(), result_ref });
+                let (whole, data) = project::finished(id, text, &self.options);
+                self.out.extend(whole.map(Output::Result));
+                self.draft(namespace, data);
             }
         }
     }
-}
-
-/// What is said of a call whose streamed arguments are no JSON object.
-const INVALID: &str = "The arguments of this call were not valid JSON.";
-
-/// A result of more characters than the established formats show has a reference, by which all of it can be asked for.
-const SHOWN: usize = 2000;
-
-fn reference(call: &ToolCallId<'static>, max: usize) -> Option<Reference<'static>> {
-    Reference::bounded(format!("result-{call}"), max).ok()
 }

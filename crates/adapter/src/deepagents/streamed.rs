@@ -6,11 +6,11 @@ use causeway_contract::namespace::Namespace;
 
 use super::DeepAgents;
 use super::arguments::Arriving;
-use super::messages::Kind;
 use super::metadata::Provider;
 use super::native::{counts, has_calls, is_model, is_piece, is_summary, reasoning_pieces, text_pieces};
 use crate::adapter::ItemError;
 use crate::json::{Json, JsonStr};
+use crate::messages::Kind;
 use crate::text::{Stream, split};
 
 impl DeepAgents {

@@ -7,6 +7,7 @@ use super::DeepAgents;
 use super::native::{TASK, task_calls};
 use crate::adapter::ItemError;
 use crate::json::Json;
+use crate::spaces::label;
 use crate::text;
 
 impl DeepAgents {
@@ -78,23 +79,5 @@ impl DeepAgents {
             let data = NamespaceEntered { agent_id: space.agent_id, agent_name, parent_tool_call_id: id };
             self.draft(space.path, data);
         }
-    }
-}
-
-/// A subagent's name for people: dashes and underlines become spaces, the first letter a capital.
-fn label(kind: &str) -> String {
-    let spaced = kind.replace(['-', '_'], " ");
-    let mut chars = spaced.chars();
-    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::label;
-
-    #[test]
-    fn a_subagent_is_named_for_people() {
-        assert_eq!(label("route-planner_two"), "Route planner two");
-        assert_eq!(label("éclair"), "Éclair");
     }
 }

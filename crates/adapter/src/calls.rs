@@ -14,7 +14,7 @@ use crate::text;
 
 /// A call that was started in this run.
 #[derive(Clone, Debug)]
-pub(super) struct Call {
+pub(crate) struct Call {
     /// Its id in the events.
     pub id: ToolCallId<'static>,
     /// Its id in the harness.
@@ -37,14 +37,14 @@ pub(super) struct Call {
 
 impl Call {
     /// Whether these are its arguments, whatever the order of keys.
-    pub(super) fn has_arguments(&self, other: &Json<'_>) -> bool {
+    pub(crate) fn has_arguments(&self, other: &Json<'_>) -> bool {
         Json::parse(self.arguments.as_bytes()).is_ok_and(|mine| mine.same(other))
     }
 }
 
 /// All calls of a run, in the order of their starts.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
+pub(crate) struct Calls {
     all: Vec<Call>,
     by_native: HashMap<String, Vec<usize>>,
     used: HashSet<ToolCallId<'static>>,
@@ -56,17 +56,17 @@ pub(super) struct Calls {
 
 impl Calls {
     /// Makes the next call with this native id keep the id it had in the interrupted run.
-    pub(super) fn alias(&mut self, native: String, id: ToolCallId<'static>) {
+    pub(crate) fn alias(&mut self, native: String, id: ToolCallId<'static>) {
         self.aliases.entry(native).or_default().push(id);
     }
 
     /// Whether the calls of this native message were started; remembers the message.
-    pub(super) fn repeats(&mut self, message: Option<&str>) -> bool {
+    pub(crate) fn repeats(&mut self, message: Option<&str>) -> bool {
         message.is_some_and(|id| !self.seen.insert(id.to_owned()))
     }
 
     /// The id for a new call with this native id.
-    pub(super) fn new_id(&mut self, native: &str, max: usize) -> ToolCallId<'static> {
+    pub(crate) fn new_id(&mut self, native: &str, max: usize) -> ToolCallId<'static> {
         if let Some(ids) = self.aliases.get_mut(native)
             && !ids.is_empty()
         {
@@ -90,7 +90,7 @@ impl Calls {
     }
 
     /// Remembers a call that was started.
-    pub(super) fn add(&mut self, call: Call) -> usize {
+    pub(crate) fn add(&mut self, call: Call) -> usize {
         let at = self.all.len();
         self.used.insert(call.id.clone());
         self.by_native.entry(call.native.clone()).or_default().push(at);
@@ -99,27 +99,27 @@ impl Calls {
     }
 
     /// A call by its place.
-    pub(super) fn get(&self, at: usize) -> Option<&Call> {
+    pub(crate) fn get(&self, at: usize) -> Option<&Call> {
         self.all.get(at)
     }
 
     /// A call by its place.
-    pub(super) fn get_mut(&mut self, at: usize) -> Option<&mut Call> {
+    pub(crate) fn get_mut(&mut self, at: usize) -> Option<&mut Call> {
         self.all.get_mut(at)
     }
 
     /// Whether a call with this native id was started in this run.
-    pub(super) fn knows(&self, native: &str) -> bool {
+    pub(crate) fn knows(&self, native: &str) -> bool {
         self.by_native.contains_key(native)
     }
 
     /// The first open call with this native id.
-    pub(super) fn open_by_native(&self, native: &str) -> Option<usize> {
+    pub(crate) fn open_by_native(&self, native: &str) -> Option<usize> {
         self.places(native).find(|&at| self.all.get(at).is_some_and(|call| call.open))
     }
 
     /// The first open call with this native id that no task runs yet; else the first open one.
-    pub(super) fn unbound(&self, native: &str) -> Option<usize> {
+    pub(crate) fn unbound(&self, native: &str) -> Option<usize> {
         self.places(native)
             .find(|&at| self.all.get(at).is_some_and(|call| call.open && !call.bound))
             .or_else(|| self.open_by_native(native))
@@ -130,12 +130,12 @@ impl Calls {
     }
 
     /// The open calls with their places, in the order of their starts.
-    pub(super) fn open(&self) -> impl Iterator<Item = (usize, &Call)> {
+    pub(crate) fn open(&self) -> impl Iterator<Item = (usize, &Call)> {
         self.all.iter().enumerate().filter(|(_, call)| call.open)
     }
 
     /// What the tools of this run may have done.
-    pub(super) fn side_effects(&self) -> SideEffectStatus {
+    pub(crate) fn side_effects(&self) -> SideEffectStatus {
         if self.all.is_empty() {
             SideEffectStatus::None
         } else if self.open().next().is_none() {

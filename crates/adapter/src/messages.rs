@@ -18,7 +18,7 @@ use crate::turn::Options;
 
 /// Which of the two id spaces a message belongs to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// `text.*`
     Text,
     /// `reasoning.*`
@@ -47,13 +47,13 @@ struct Line {
 
 /// All open messages, in the order in which their keys first opened one.
 #[derive(Debug, Default)]
-pub(super) struct Messages {
+pub(crate) struct Messages {
     lines: Vec<Line>,
 }
 
 impl Messages {
     /// Adds pieces to the message of that kind which is open for the namespace's key, opening one if need be.
-    pub(super) fn push(
+    pub(crate) fn push(
         &mut self,
         kind: Kind,
         namespace: &Namespace<'static>,
@@ -87,7 +87,7 @@ impl Messages {
     }
 
     /// Closes what is open for the namespace's key; gives the id of the text message that was.
-    pub(super) fn close(
+    pub(crate) fn close(
         &mut self,
         namespace: &Namespace<'static>,
         out: &mut VecDeque<Output>,
@@ -99,14 +99,14 @@ impl Messages {
     }
 
     /// The id of the open text message of the namespace's key.
-    pub(super) fn open_text(&self, namespace: &Namespace<'static>) -> Option<MessageId<'static>> {
+    pub(crate) fn open_text(&self, namespace: &Namespace<'static>) -> Option<MessageId<'static>> {
         let key = namespace.path().first();
         let line = self.lines.iter().find(|line| line.key.as_ref() == key)?;
         line.text.open.as_ref().map(|open| open.id.clone())
     }
 
     /// Closes the messages that were started in exactly this namespace.
-    pub(super) fn close_started_in(&mut self, namespace: &Namespace<'static>, out: &mut VecDeque<Output>) {
+    pub(crate) fn close_started_in(&mut self, namespace: &Namespace<'static>, out: &mut VecDeque<Output>) {
         for line in &mut self.lines {
             let inside = |slot: &Slot| slot.open.as_ref().is_some_and(|open| open.namespace == *namespace);
             if inside(&line.reasoning) {
@@ -119,7 +119,7 @@ impl Messages {
     }
 
     /// Closes everything, in the order in which the keys first opened a message.
-    pub(super) fn close_all(&mut self, out: &mut VecDeque<Output>) {
+    pub(crate) fn close_all(&mut self, out: &mut VecDeque<Output>) {
         for line in &mut self.lines {
             line.reasoning.close(Kind::Reasoning, out);
             line.text.close(Kind::Text, out);
