@@ -178,4 +178,15 @@ mod tests {
             ]
         );
     }
+
+    #[test]
+    fn every_code_is_explained_to_operators() {
+        let page =
+            std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/errors.md")).unwrap();
+        for failure in Failure::ALL {
+            let Public { code, retryable, .. } = failure.public();
+            let row = format!("| `{code}` | {} |", if retryable { "yes" } else { "no" });
+            assert!(page.contains(&row), "docs/errors.md needs a row that begins {row}");
+        }
+    }
 }
