@@ -57,13 +57,30 @@ fn mutate(events: &mut Vec<Event<'static>>, kind: u8, at: Index, other: Index) {
     }
 }
 
-/// A line that is no event any more, whatever type it has.
-fn spoil(line: &str, kind: u8) -> Vec<u8> {
+/// A field of `data` that every event of the type has.
+fn required(kind: &str) -> &'static str {
+    match kind {
+        "run.started" => "harness_id",
+        "run.finished" => "outcome",
+        "run.cancelled" => "reason",
+        "run.error" | "warning" => "code",
+        "run.interrupted" | "interrupt.requested" => "interrupt_id",
+        "namespace.entered" | "namespace.exited" => "agent_id",
+        "usage.updated" => "final",
+        "provider.metadata" => "provider",
+        _text_or_tool if kind.starts_with("tool.") => "tool_call_id",
+        _text_or_tool => "message_id",
+    }
+}
+
+/// A line that is no event any more, whatever type it has: its envelope, its shape or its size is wrong.
+fn spoil(line: &str, kind: u8, which: u8) -> Vec<u8> {
     let mut value: Value = serde_json::from_str(line).unwrap();
     let fields =
         ["version", "type", "run_id", "conversation_id", "sequence", "timestamp", "namespace", "data"];
-    let field = fields[usize::from(kind) % fields.len()];
-    match kind / 8 % 16 {
+    let field = fields[usize::from(which) % fields.len()];
+    let inner = required(value["type"].as_str().unwrap());
+    match kind % 21 {
         0 => drop(value.as_object_mut().unwrap().remove(field)),
         1 => value[field] = Value::Null,
         2 => value[field] = json!({"unexpected": 1}),
@@ -79,7 +96,16 @@ fn spoil(line: &str, kind: u8) -> Vec<u8> {
         12 => return line.replacen("\"version\":1", "\"version\":1,\"version\":1", 1).into_bytes(),
         13 => return line.as_bytes()[..line.len() - 1].to_vec(),
         14 => return [line.as_bytes(), b"}"].concat(),
-        _ => return [&line.as_bytes()[..line.len() - 2], &[0xff], b"}}"].concat(),
+        15 => return [&line.as_bytes()[..line.len() - 2], &[0xff], b"}}"].concat(),
+        16 => drop(value["data"].as_object_mut().unwrap().remove(inner)),
+        17 => value["data"][inner] = Value::Null,
+        18 => value["data"][inner] = json!(17),
+        19 => value["data"][inner] = json!("x".repeat(5_000_000)),
+        _ => {
+            // Larger than any event, in a place where white space is legal.
+            let padded = format!("{{{}{}", " ".repeat(5_000_000), &line[1..]);
+            return padded.into_bytes();
+        }
     }
     value.to_string().into_bytes()
 }
@@ -107,10 +133,10 @@ proptest! {
     }
 
     #[test]
-    fn a_stream_with_one_spoilt_event_is_refused_at_that_event(bytes in vec(any::<u8>(), 0..200), kind in any::<u8>(), at in any::<Index>()) {
+    fn a_stream_with_one_spoilt_event_is_refused_at_that_event(bytes in vec(any::<u8>(), 0..200), kind in any::<u8>(), which in any::<u8>(), at in any::<Index>()) {
         let mut lines: Vec<Vec<u8>> = lines(&legal(&bytes, Boundary::Commit)).into_iter().map(String::into_bytes).collect();
         let at = at.index(lines.len());
-        lines[at] = spoil(std::str::from_utf8(&lines[at]).unwrap(), kind);
+        lines[at] = spoil(std::str::from_utf8(&lines[at]).unwrap(), kind, which);
         let mut checker = Checker::new(Options::default());
         lines.iter().for_each(|line| checker.line(line));
         let report = checker.finish().remove(0);
@@ -118,7 +144,7 @@ proptest! {
         let is_check = |code: &str| matches!(Verdict::parse(code), Some(Verdict::Check(_)));
         prop_assert!(
             first.is_some_and(|(index, code)| index == u64::try_from(at).unwrap() && is_check(code)),
-            "{:?} instead of {} for {}", first, at, String::from_utf8_lossy(&lines[at])
+            "{:?} instead of {} for {}", first, at, String::from_utf8_lossy(&lines[at][..lines[at].len().min(2000)])
         );
     }
 
