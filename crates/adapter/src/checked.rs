@@ -145,7 +145,8 @@ mod tests {
     #[test]
     fn at_the_close_the_coordinator_gets_the_event_to_refuse() {
         let [started, delta, _] = drafts();
-        let mut checked = Checked::new(Scripted(VecDeque::from([delta.clone()]), Some(started)), Limits::DEFAULT);
+        let mut checked =
+            Checked::new(Scripted(VecDeque::from([delta.clone()]), Some(started)), Limits::DEFAULT);
         assert!(checked.poll().is_some());
         checked.close(Close::End);
         assert_eq!(checked.poll(), Some(Output::Draft(delta)));

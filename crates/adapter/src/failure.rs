@@ -105,11 +105,8 @@ pub(crate) const BUDGET_LIMIT: Failure = Failure {
 };
 
 /// The harness could not be started, or is gone.
-pub(crate) const HARNESS_UNAVAILABLE: Failure = Failure {
-    code: "harness_unavailable",
-    message: "The agent could not be started.",
-    retryable: true,
-};
+pub(crate) const HARNESS_UNAVAILABLE: Failure =
+    Failure { code: "harness_unavailable", message: "The agent could not be started.", retryable: true };
 
 /// The failure behind an `error_type`: a word of the worker protocol or the name of an exception.
 pub(crate) fn of(error_type: &str) -> Failure {
@@ -118,16 +115,31 @@ pub(crate) fn of(error_type: &str) -> Failure {
     match name {
         "busy" => failure("harness_busy", "The agent's worker is busy with another request.", true),
         "bad_request" => failure("harness_request_refused", "The agent's worker refused the request.", false),
-        "unknown_head" => {
-            failure("thread_state_missing", "The agent's worker does not have the state of this conversation.", false)
+        "unknown_head" => failure(
+            "thread_state_missing",
+            "The agent's worker does not have the state of this conversation.",
+            false,
+        ),
+        "line_too_long" => {
+            failure("harness_output_too_large", "The agent produced more than can be shown.", false)
         }
-        "line_too_long" => failure("harness_output_too_large", "The agent produced more than can be shown.", false),
-        "RateLimitError" | "ThrottlingException" | "TooManyRequestsException" | "ResourceExhausted"
+        "RateLimitError"
+        | "ThrottlingException"
+        | "TooManyRequestsException"
+        | "ResourceExhausted"
         | "TooManyRequests" => RATE_LIMITED,
         "APITimeoutError" | "ReadTimeout" | "DeadlineExceeded" | "ModelTimeoutException" => TIMEOUT,
-        "APIConnectionError" | "ConnectError" | "InternalServerError" | "OverloadedError" | "ServiceUnavailable"
-        | "ServiceUnavailableError" | "ServiceUnavailableException" | "ModelNotReadyException" => UNAVAILABLE,
-        "AuthenticationError" | "PermissionDeniedError" | "AccessDeniedException" | "Unauthenticated" => ACCESS_DENIED,
+        "APIConnectionError"
+        | "ConnectError"
+        | "InternalServerError"
+        | "OverloadedError"
+        | "ServiceUnavailable"
+        | "ServiceUnavailableError"
+        | "ServiceUnavailableException"
+        | "ModelNotReadyException" => UNAVAILABLE,
+        "AuthenticationError" | "PermissionDeniedError" | "AccessDeniedException" | "Unauthenticated" => {
+            ACCESS_DENIED
+        }
         "ContextOverflowError" | "ContextWindowExceededError" => CONTEXT_TOO_LONG,
         "GraphRecursionError" => STEP_LIMIT,
         _ => FAILED,

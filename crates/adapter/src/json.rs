@@ -111,7 +111,12 @@ impl<'a> Json<'a> {
     /// The last member with this key, unless it is null.
     pub fn get(&self, key: &str) -> Option<&Json<'a>> {
         let Self::Object(members) = self else { return None };
-        members.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value).filter(|v| **v != Self::Null)
+        members
+            .iter()
+            .rev()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value)
+            .filter(|v| **v != Self::Null)
     }
 
     /// A string member.
@@ -152,7 +157,9 @@ impl<'a> Json<'a> {
     /// A whole number ≥ 0, also when it is spelled with a fraction of zero.
     pub fn as_u64(&self) -> Option<u64> {
         let Self::Number(text) = self else { return None };
-        text.parse().ok().or_else(|| text.split_once('.').filter(|(_, f)| f.bytes().all(|b| b == b'0'))?.0.parse().ok())
+        text.parse()
+            .ok()
+            .or_else(|| text.split_once('.').filter(|(_, f)| f.bytes().all(|b| b == b'0'))?.0.parse().ok())
     }
 
     /// The same value, whatever the order of keys.
@@ -172,7 +179,12 @@ impl<'a> Json<'a> {
                     })
             }
             (
-                Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) | Json::Object(_),
+                Json::Null
+                | Json::Bool(_)
+                | Json::Number(_)
+                | Json::String(_)
+                | Json::Array(_)
+                | Json::Object(_),
                 _,
             ) => false,
         }
@@ -453,7 +465,9 @@ impl<'a> Reader<'a> {
                 let digits = self.bytes.get(self.at + 1..self.at + 5).unwrap_or_default();
                 let mut code = 0u16;
                 for digit in digits {
-                    let value = char::from(*digit).to_digit(16).ok_or_else(|| self.fault("a hex digit was expected"))?;
+                    let value = char::from(*digit)
+                        .to_digit(16)
+                        .ok_or_else(|| self.fault("a hex digit was expected"))?;
                     code = (code << 4) | u16::try_from(value).unwrap_or_default();
                 }
                 if digits.len() < 4 {
@@ -513,7 +527,8 @@ impl Copy {
             // From here on the private block means halves; a character of the block that came before is given up.
             self.lone = true;
             if self.text.chars().any(|c| u32::from(c) >= MARK) {
-                self.text = self.text.chars().map(|c| if u32::from(c) >= MARK { '\u{fffd}' } else { c }).collect();
+                self.text =
+                    self.text.chars().map(|c| if u32::from(c) >= MARK { '\u{fffd}' } else { c }).collect();
             }
         }
         let offset = u32::from(half).saturating_sub(0xd800);
@@ -570,8 +585,19 @@ mod tests {
     #[test]
     fn what_is_not_json_is_refused_with_its_place() {
         for (given, offset) in [
-            ("", 0), ("{", 1), ("[1,]", 3), ("{\"a\" 1}", 5), ("NaN", 0), ("01", 1), ("1.", 2), ("\"a", 2),
-            ("\"\\x\"", 2), ("\"\u{1}\"", 1), ("{} {}", 3), ("{a:1}", 1), ("\"\\u12\"", 3),
+            ("", 0),
+            ("{", 1),
+            ("[1,]", 3),
+            ("{\"a\" 1}", 5),
+            ("NaN", 0),
+            ("01", 1),
+            ("1.", 2),
+            ("\"a", 2),
+            ("\"\\x\"", 2),
+            ("\"\u{1}\"", 1),
+            ("{} {}", 3),
+            ("{a:1}", 1),
+            ("\"\\u12\"", 3),
         ] {
             let error = Json::parse(given.as_bytes()).unwrap_err();
             assert!(matches!(error, ItemError::Malformed { .. }), "{given}: {error}");

@@ -64,7 +64,12 @@ impl Splitter {
             Ok(WorkerLine::Begin { run_id, op, thread_id, resume }) => {
                 (self.running, self.begins) = (true, true);
                 self.run_id = Some(run_id.clone());
-                return Place::First(Head { op, thread_id, run_id, resume: resume.map(|value| value.to_text()) });
+                return Place::First(Head {
+                    op,
+                    thread_id,
+                    run_id,
+                    resume: resume.map(|value| value.to_text()),
+                });
             }
             Ok(WorkerLine::Chunk { run_id }) => (run_id, false, !self.running && !self.begins),
             // An answer to a request that named no run closes nothing.
@@ -126,7 +131,9 @@ mod tests {
 
     fn cut(lines: &[&'static str]) -> Vec<Vec<String>> {
         let all = turns(lines.iter().map(|line| line.as_bytes()));
-        all.iter().map(|turn| turn.lines.iter().map(|line| String::from_utf8_lossy(line).into_owned()).collect()).collect()
+        all.iter()
+            .map(|turn| turn.lines.iter().map(|line| String::from_utf8_lossy(line).into_owned()).collect())
+            .collect()
     }
 
     const HELLO: &str = r#"{"kind":"hello"}"#;
@@ -144,7 +151,11 @@ mod tests {
     #[test]
     fn without_begin_the_first_native_item_starts_a_turn() {
         assert_eq!(cut(&["", CHUNK, CHUNK, END, CHUNK]), [vec![CHUNK, CHUNK, END], vec![CHUNK]]);
-        assert_eq!(cut(&[BEGIN, END, CHUNK, END]), [vec![BEGIN, END, CHUNK, END]], "late lines stay with their turn");
+        assert_eq!(
+            cut(&[BEGIN, END, CHUNK, END]),
+            [vec![BEGIN, END, CHUNK, END]],
+            "late lines stay with their turn"
+        );
         assert_eq!(cut(&["garbage"]), [vec!["garbage"]]);
         assert_eq!(cut(&[HELLO]), Vec::<Vec<String>>::new());
     }

@@ -67,8 +67,19 @@ const PREFIXES: &[(&str, usize)] = &[
 
 /// Names of settings that hold secrets.
 const SETTINGS: &[&str] = &[
-    "password", "passwd", "pwd", "token", "secret", "api_key", "apikey", "api-key", "access_key", "access-key",
-    "accesskey", "private_key", "credential",
+    "password",
+    "passwd",
+    "pwd",
+    "token",
+    "secret",
+    "api_key",
+    "apikey",
+    "api-key",
+    "access_key",
+    "access-key",
+    "accesskey",
+    "private_key",
+    "credential",
 ];
 
 /// The secret that starts or is announced at this place.
@@ -194,8 +205,15 @@ mod tests {
     #[test]
     fn ordinary_text_is_left_alone() {
         for text in [
-            "token: expected `}`", "the bearer of news", "ask-me-anything-about-it-please", "x = 1", "a://b/c",
-            "https://example.com/a:b@c", "keys: none", "eyJ is base64", "pässwörd",
+            "token: expected `}`",
+            "the bearer of news",
+            "ask-me-anything-about-it-please",
+            "x = 1",
+            "a://b/c",
+            "https://example.com/a:b@c",
+            "keys: none",
+            "eyJ is base64",
+            "pässwörd",
         ] {
             assert!(matches!(redact(text), Cow::Borrowed(_)), "{text}");
         }

@@ -222,7 +222,10 @@ mod tests {
     #[test]
     fn escape_sequences_are_stripped_on_request_even_when_split() {
         let strip = options().strip_escapes(true);
-        assert_eq!(fed(&[r#""\u001b[3""#, r#""1mred\u001b[0m\n\u0007ok\u001b]0;title\u0007!""#], &strip), ["", "red\nok!"]);
+        assert_eq!(
+            fed(&[r#""\u001b[3""#, r#""1mred\u001b[0m\n\u0007ok\u001b]0;title\u0007!""#], &strip),
+            ["", "red\nok!"]
+        );
         assert_eq!(fed(&[r#""\u001b[31mred""#], &options()), ["\u{1b}[31mred"]);
     }
 

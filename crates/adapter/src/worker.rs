@@ -117,7 +117,11 @@ impl<'a> WorkerLine<'a> {
                     Some(_) => return Err(ItemError::Shape { what: "`op` run, resume or continue" }),
                 },
                 thread_id: owned("thread_id"),
-                resume: line.members().iter().find(|(key, _)| key == "resume").map(|(_, value)| value.clone()),
+                resume: line
+                    .members()
+                    .iter()
+                    .find(|(key, _)| key == "resume")
+                    .map(|(_, value)| value.clone()),
             }),
             Some("chunk") => Ok(Self::Chunk { run_id }),
             Some("end") => Ok(Self::End { run_id, head: head(line) }),
@@ -127,9 +131,9 @@ impl<'a> WorkerLine<'a> {
                 error_type: owned("error_type").unwrap_or_default(),
                 message: owned("message").unwrap_or_default(),
             }),
-            Some(_) | None => Err(ItemError::Shape {
-                what: "`kind` hello, begin, chunk, end, cancelled or error",
-            }),
+            Some(_) | None => {
+                Err(ItemError::Shape { what: "`kind` hello, begin, chunk, end, cancelled or error" })
+            }
         }
     }
 
@@ -182,7 +186,8 @@ mod tests {
         let expected =
             WorkerLine::Begin { run_id: None, op: Op::Resume, thread_id: Some("t".to_owned()), resume: None };
         assert_eq!(begin, expected);
-        let begin = WorkerLine::parse(br#"{"kind":"begin","run_id":"r","op":"resume","resume":null}"#).unwrap();
+        let begin =
+            WorkerLine::parse(br#"{"kind":"begin","run_id":"r","op":"resume","resume":null}"#).unwrap();
         let expected = WorkerLine::Begin {
             run_id: Some("r".to_owned()),
             op: Op::Resume,

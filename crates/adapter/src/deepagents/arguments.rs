@@ -52,7 +52,11 @@ impl Arriving {
     /// Whether it is streamed from there.
     pub(super) fn is_from(&self, source: &[Json<'_>]) -> bool {
         self.source.len() == source.len()
-            && self.source.iter().zip(source).all(|(mine, other)| other.as_str().is_some_and(|o| o == mine.as_str()))
+            && self
+                .source
+                .iter()
+                .zip(source)
+                .all(|(mine, other)| other.as_str().is_some_and(|o| o == mine.as_str()))
     }
 
     /// Compares the fragments with an object.
@@ -61,7 +65,9 @@ impl Arriving {
             return Settled::Whole;
         }
         match completion(&self.text) {
-            Some(rest) if check_object(&format!("{}{rest}", self.text), limits).is_ok() => Settled::Completed(rest),
+            Some(rest) if check_object(&format!("{}{rest}", self.text), limits).is_ok() => {
+                Settled::Completed(rest)
+            }
             Some(_) | None => Settled::Broken,
         }
     }

@@ -60,8 +60,9 @@ pub(super) fn waiting<'j, 'a>(
     const NULL: &Json<'static> = &Json::Null;
     let mut all = Vec::new();
     let mut taken = HashSet::new();
-    let approving =
-        interrupts.iter().any(|one| one.get("value").is_some_and(|v| v.list("action_requests").iter().any(is_gate)));
+    let approving = interrupts
+        .iter()
+        .any(|one| one.get("value").is_some_and(|v| v.list("action_requests").iter().any(is_gate)));
     for one in interrupts {
         let interrupt = one.str("id").map(|id| id.lossy().into_owned()).unwrap_or_default();
         let place = places.iter().find(|place| place.interrupt == interrupt);
@@ -71,7 +72,8 @@ pub(super) fn waiting<'j, 'a>(
             let mut call = place.and_then(|place| place.call).filter(|at| !taken.contains(at));
             if approving && call.is_none() {
                 let native = format!("node:{interrupt}");
-                call = Some(start(calls, Missing { native, name: "graph_node".to_owned(), arguments: None })?);
+                call =
+                    Some(start(calls, Missing { native, name: "graph_node".to_owned(), arguments: None })?);
             }
             taken.extend(call);
             all.push(Waiting { interrupt, kind: Kind::Pause, call, value, allowed: Vec::new() });
@@ -90,7 +92,13 @@ pub(super) fn waiting<'j, 'a>(
             taken.insert(call);
             let kind = if name == FORM { Kind::Form } else { Kind::Approval };
             let allowed = allowed(value, &name, n);
-            all.push(Waiting { interrupt: interrupt.clone(), kind, call: Some(call), value: request, allowed });
+            all.push(Waiting {
+                interrupt: interrupt.clone(),
+                kind,
+                call: Some(call),
+                value: request,
+                allowed,
+            });
         }
     }
     Ok(all)
@@ -153,7 +161,9 @@ pub(super) fn merged(
         let call = one.call.and_then(|at| calls.get(at));
         let mut prefix = String::new();
         if approving {
-            let Some(call) = call else { return Err(ItemError::Shape { what: "an interrupt that belongs to a call" }) };
+            let Some(call) = call else {
+                return Err(ItemError::Shape { what: "an interrupt that belongs to a call" });
+            };
             let allowed = if one.kind == Kind::Approval {
                 one.allowed.clone()
             } else {
@@ -171,7 +181,9 @@ pub(super) fn merged(
             }
             let (prompt, own) = match one.kind {
                 Kind::Form => form(one.value, &prefix, options)?,
-                Kind::Approval | Kind::Pause => (question(one.value, options), vec![answer(&prefix, options)?]),
+                Kind::Approval | Kind::Pause => {
+                    (question(one.value, options), vec![answer(&prefix, options)?])
+                }
             };
             prompts.push(prompt);
             fields.extend(own);
@@ -257,7 +269,9 @@ fn form_field(
             value.write_with(&mut out, &mut |text, out| out.push_str(&text::content(text, options)));
         }
     }
-    for (key, value) in [("field_name", (!named).then_some(&*name)), ("field_type", (!typed).then_some(kind.as_str()))] {
+    for (key, value) in
+        [("field_name", (!named).then_some(&*name)), ("field_type", (!typed).then_some(kind.as_str()))]
+    {
         if let Some(value) = value {
             put(key, &mut out);
             write_string(value, &mut out);
@@ -285,7 +299,8 @@ fn answer(prefix: &str, options: &Options) -> Result<FormField<'static>, ItemErr
 }
 
 fn name_of(text: &str) -> Result<Name<'static>, ItemError> {
-    Name::new(text.to_owned()).map_err(|fault| ItemError::Value { what: "a field name", why: fault.to_string() })
+    Name::new(text.to_owned())
+        .map_err(|fault| ItemError::Value { what: "a field name", why: fault.to_string() })
 }
 
 /// What a plain pause asks.

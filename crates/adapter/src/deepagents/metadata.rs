@@ -46,7 +46,8 @@ impl Provider {
         if !last {
             return None;
         }
-        let id = self.responses.iter().position(|(at, _)| *at == place).map(|at| self.responses.swap_remove(at).1);
+        let id =
+            self.responses.iter().position(|(at, _)| *at == place).map(|at| self.responses.swap_remove(at).1);
         let metadata = metadata?;
         let provider = metadata.str("ls_provider")?.lossy().into_owned();
         let model = metadata.str("ls_model_name").or_else(|| response.and_then(|r| r.str("model_name")))?;
@@ -98,7 +99,8 @@ fn admitted(
         }
     }
     let usage = message.get("usage_metadata");
-    let detail = |group: &str, key: &str| usage.and_then(|usage| usage.get(group)).and_then(|group| group.get(key));
+    let detail =
+        |group: &str, key: &str| usage.and_then(|usage| usage.get(group)).and_then(|group| group.get(key));
     if let Some(value) = detail("input_token_details", "cache_creation") {
         shown.put("cache_write_tokens", value);
     }

@@ -38,8 +38,8 @@ mod tasks;
 use std::collections::{HashMap, VecDeque};
 
 use causeway_contract::event::{
-    CancelReason, EventData, EventDraft, InterruptRequested, NamespaceExited, NamespaceOutcome,
-    RunCancelled, RunError, RunFinished, RunInterrupted, RunStarted, SideEffectStatus, ToolStarted,
+    CancelReason, EventData, EventDraft, InterruptRequested, NamespaceExited, NamespaceOutcome, RunCancelled,
+    RunError, RunFinished, RunInterrupted, RunStarted, SideEffectStatus, ToolStarted,
 };
 use causeway_contract::id::{Code, HarnessId, MessageId, Name, Reference};
 use causeway_contract::json::JsonObject;
@@ -157,7 +157,8 @@ impl DeepAgents {
         adapter.draft(
             Namespace::root(),
             RunStarted {
-                harness_id: HarnessId::new(HARNESS).unwrap_or_else(|_| unreachable!("a constant that is an id")),
+                harness_id: HarnessId::new(HARNESS)
+                    .unwrap_or_else(|_| unreachable!("a constant that is an id")),
                 adapter_version: Name::new(env!("CARGO_PKG_VERSION"))
                     .unwrap_or_else(|_| unreachable!("a version is a name")),
                 message_id: None,
@@ -183,7 +184,9 @@ impl DeepAgents {
         self.release(source, mode, data)?;
         match mode {
             "messages" => match data.items() {
-                [message, metadata @ ..] if message.is_object() => self.message(source, message, metadata.first()),
+                [message, metadata @ ..] if message.is_object() => {
+                    self.message(source, message, metadata.first())
+                }
                 _ => Err(ItemError::Shape { what: "`data`, a list of a message and its metadata" }),
             },
             "updates" if data.is_object() => self.step(source, data, bytes),
@@ -237,7 +240,12 @@ impl DeepAgents {
         })
     }
 
-    fn started(&mut self, call: Call, arguments: JsonObject<'static>, parent: Option<MessageId<'static>>) -> usize {
+    fn started(
+        &mut self,
+        call: Call,
+        arguments: JsonObject<'static>,
+        parent: Option<MessageId<'static>>,
+    ) -> usize {
         self.promised &= !call.namespace.is_root();
         self.draft(
             call.namespace.clone(),
@@ -294,21 +302,22 @@ impl DeepAgents {
     ) -> Result<(), ItemError> {
         let mut missing = VecDeque::new();
         let limits = self.options.limits.clone();
-        let found = waiting(interrupts, &self.places, &mut self.calls, &mut |calls, one: Missing<'_, '_>| {
-            let call = Call {
-                id: calls.new_id(&one.native, limits.id_bytes),
-                native: one.native,
-                name: text::name(&one.name, "tool", limits.id_bytes),
-                arguments: one.arguments.map_or_else(|| "{}".to_owned(), Json::to_text),
-                namespace: Namespace::root(),
-                open: true,
-                bound: false,
-                message: None,
-                broken: false,
-            };
-            missing.push_back(call.clone());
-            Ok(calls.add(call))
-        })?;
+        let found =
+            waiting(interrupts, &self.places, &mut self.calls, &mut |calls, one: Missing<'_, '_>| {
+                let call = Call {
+                    id: calls.new_id(&one.native, limits.id_bytes),
+                    native: one.native,
+                    name: text::name(&one.name, "tool", limits.id_bytes),
+                    arguments: one.arguments.map_or_else(|| "{}".to_owned(), Json::to_text),
+                    namespace: Namespace::root(),
+                    open: true,
+                    bound: false,
+                    message: None,
+                    broken: false,
+                };
+                missing.push_back(call.clone());
+                Ok(calls.add(call))
+            })?;
         let (request, snapshot) = merged(&found, &self.calls, &self.options)?;
         self.messages.close_all(&mut self.out);
         self.exit_all(NamespaceOutcome::Interrupted);
@@ -316,7 +325,12 @@ impl DeepAgents {
             let arguments = project::arguments(&call.arguments, &self.options)?;
             self.draft(
                 Namespace::root(),
-                ToolStarted { tool_call_id: call.id, tool_name: call.name, arguments, parent_message_id: None },
+                ToolStarted {
+                    tool_call_id: call.id,
+                    tool_name: call.name,
+                    arguments,
+                    parent_message_id: None,
+                },
             );
         }
         self.state(head, snapshot.to_json());

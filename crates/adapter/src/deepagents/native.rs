@@ -131,7 +131,9 @@ fn collect<'j, 'a>(value: &'j Json<'a>, report: &mut Report<'j, 'a>, depth: usiz
             }
             match value.get("messages") {
                 // A list that removes everything first, or replaces the channel, is the history played again.
-                Some(Json::Array(messages)) if !messages.iter().any(removes_all) => report.messages.extend(messages),
+                Some(Json::Array(messages)) if !messages.iter().any(removes_all) => {
+                    report.messages.extend(messages)
+                }
                 Some(message @ Json::Object(_)) if message.text("type") != Some("Overwrite") => {
                     report.messages.push(message);
                 }
@@ -182,7 +184,10 @@ mod tests {
         ] {
             let line = format!(r#"{{"type":"AIMessageChunk","content":{content}}}"#);
             let message = Json::parse(line.as_bytes()).unwrap();
-            assert_eq!((joined(&reasoning_pieces(&message)), joined(&text_pieces(&message))), ("why".into(), "so".into()));
+            assert_eq!(
+                (joined(&reasoning_pieces(&message)), joined(&text_pieces(&message))),
+                ("why".into(), "so".into())
+            );
         }
     }
 
@@ -192,7 +197,8 @@ mod tests {
             "B":{"messages":{"type":"Overwrite","value":[{"type":"AIMessage"}]}},"C":null,
             "D":[{"messages":[{"type":"AIMessage"}]},{"type":"Command","update":{"messages":[{"type":"ToolMessage"}]}}]}"#;
         let data = Json::parse(line).unwrap();
-        let found: Vec<_> = reports(&data).iter().map(|report| (report.node, report.messages.len())).collect();
+        let found: Vec<_> =
+            reports(&data).iter().map(|report| (report.node, report.messages.len())).collect();
         assert_eq!(found, [("A", 0), ("B", 0), ("C", 0), ("D", 2)]);
     }
 }

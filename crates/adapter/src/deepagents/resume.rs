@@ -85,11 +85,11 @@ fn plain_value(pause: &Pause, answer: &Answer) -> Result<String, AnswerError> {
         Answer::Decisions(_) => {
             let decided = decided(pause, answer)?;
             match decided.decision {
-                Decision::Edit => decided
-                    .edited_args
-                    .as_ref()
-                    .and_then(|args| from(args, "answer"))
-                    .ok_or_else(|| AnswerError::NoArguments { tool_call_id: decided.tool_call_id.clone() }),
+                Decision::Edit => {
+                    decided.edited_args.as_ref().and_then(|args| from(args, "answer")).ok_or_else(|| {
+                        AnswerError::NoArguments { tool_call_id: decided.tool_call_id.clone() }
+                    })
+                }
                 Decision::Reject => Ok("null".to_owned()),
                 Decision::Approve => Err(AnswerError::NotAllowed {
                     tool_call_id: decided.tool_call_id.clone(),
@@ -147,7 +147,9 @@ fn decision(pause: &Pause, answer: &Answer, out: &mut String) -> Result<(), Answ
                 }
             }
         }
-        (Kind::Approval | Kind::Pause, Answer::Values(_) | Answer::Dismissed) => return Err(AnswerError::WrongKind),
+        (Kind::Approval | Kind::Pause, Answer::Values(_) | Answer::Dismissed) => {
+            return Err(AnswerError::WrongKind);
+        }
     }
     Ok(())
 }
@@ -168,7 +170,9 @@ fn edited(pause: &Pause, decided: &Decided) -> Option<String> {
 /// Writes `edited`; a string that still holds `[redacted]` is the original one again (decisions §7).
 fn restored(edited: &Json<'_>, original: Option<&Json<'_>>, out: &mut String) {
     match (edited, original) {
-        (Json::String(text), Some(original @ Json::String(_))) if text.lossy().contains(MARK) => original.write(out),
+        (Json::String(text), Some(original @ Json::String(_))) if text.lossy().contains(MARK) => {
+            original.write(out)
+        }
         (Json::Array(items), original) => {
             out.push('[');
             for (n, item) in items.iter().enumerate() {
@@ -197,7 +201,8 @@ fn restored(edited: &Json<'_>, original: Option<&Json<'_>>, out: &mut String) {
 
 /// The arguments of a form with `value` set in each field that has one.
 pub(super) fn filled(arguments: &str, values: &str, prefix: &str) -> String {
-    let (Ok(arguments), Ok(values)) = (Json::parse(arguments.as_bytes()), Json::parse(values.as_bytes())) else {
+    let (Ok(arguments), Ok(values)) = (Json::parse(arguments.as_bytes()), Json::parse(values.as_bytes()))
+    else {
         return arguments.to_owned();
     };
     let given = |field: &Json<'_>, n: usize| {

@@ -147,7 +147,11 @@ mod tests {
             arguments: r#"{"n":1.0,"big":12345678901234567890123}"#.to_owned(),
         };
         let snapshot = Snapshot {
-            pauses: vec![pause(Kind::Approval, Some("c#2")), pause(Kind::Form, Some("d")), pause(Kind::Pause, None)],
+            pauses: vec![
+                pause(Kind::Approval, Some("c#2")),
+                pause(Kind::Form, Some("d")),
+                pause(Kind::Pause, None),
+            ],
             aliases: vec![("c".to_owned(), "c#2".to_owned())],
         };
         assert_eq!(Snapshot::from_json(&snapshot.to_json()), Some(snapshot));

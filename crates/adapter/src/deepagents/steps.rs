@@ -21,10 +21,17 @@ enum End {
 }
 
 impl DeepAgents {
-    pub(super) fn step(&mut self, source: &[Json<'_>], data: &Json<'_>, bytes: &[u8]) -> Result<(), ItemError> {
+    pub(super) fn step(
+        &mut self,
+        source: &[Json<'_>],
+        data: &Json<'_>,
+        bytes: &[u8],
+    ) -> Result<(), ItemError> {
         let reports = reports(data);
         let unknown = self.resume.as_ref().is_some_and(|resume| resume.answer.is_none());
-        let waits = |report: &&Report<'_, '_>| is_review(report.node) && report.edits.is_none() && !report.messages.is_empty();
+        let waits = |report: &&Report<'_, '_>| {
+            is_review(report.node) && report.edits.is_none() && !report.messages.is_empty()
+        };
         if unknown && let Some(report) = reports.iter().find(waits) {
             let source = source.iter().filter_map(|s| s.as_str()).map(|s| s.lossy().into_owned()).collect();
             self.held.push(Held { source, node: report.node.to_owned(), line: bytes.to_vec() });
@@ -34,15 +41,25 @@ impl DeepAgents {
     }
 
     /// Lets steps of this path go that waited for its next item, with the edits that item may name.
-    pub(super) fn release(&mut self, source: &[Json<'_>], mode: &str, data: &Json<'_>) -> Result<(), ItemError> {
+    pub(super) fn release(
+        &mut self,
+        source: &[Json<'_>],
+        mode: &str,
+        data: &Json<'_>,
+    ) -> Result<(), ItemError> {
         let same = |held: &Held| {
             held.source.len() == source.len()
-                && held.source.iter().zip(source).all(|(mine, other)| other.as_str().is_some_and(|o| o == mine.as_str()))
+                && held
+                    .source
+                    .iter()
+                    .zip(source)
+                    .all(|(mine, other)| other.as_str().is_some_and(|o| o == mine.as_str()))
         };
         while let Some(at) = self.held.iter().position(same) {
             let held = self.held.remove(at);
             let names = mode == "tasks" && data.str("name").is_some_and(|name| name == held.node.as_str());
-            let edits = data.get("result").filter(|_| names).and_then(|result| result.get("hitl_edited_tool_calls"));
+            let edits =
+                data.get("result").filter(|_| names).and_then(|result| result.get("hitl_edited_tool_calls"));
             self.report_held(&held, edits)?;
         }
         Ok(())
@@ -211,7 +228,9 @@ impl DeepAgents {
         if self.calls.knows(native) {
             return Ok(None);
         }
-        let Some(call) = resume.open_calls.iter().find(|call| call.id == *native).cloned() else { return Ok(None) };
+        let Some(call) = resume.open_calls.iter().find(|call| call.id == *native).cloned() else {
+            return Ok(None);
+        };
         let arguments = call.arguments.as_str().to_owned();
         let arguments = Json::parse(arguments.as_bytes())?;
         self.start(native, call.name.as_str(), Some(&arguments), namespace, None, None).map(Some)
@@ -230,7 +249,10 @@ impl DeepAgents {
             Some(_) => {
                 let asked = |other: &&Json<'_>| {
                     is_model(other)
-                        && other.list("tool_calls").iter().any(|c| c.str("id").is_some_and(|id| id == call.native.as_str()))
+                        && other
+                            .list("tool_calls")
+                            .iter()
+                            .any(|c| c.str("id").is_some_and(|id| id == call.native.as_str()))
                 };
                 let marked = message.get("additional_kwargs").and_then(|kwargs| kwargs.get("lc_data"));
                 let refused = marked.and_then(|data| data.text("decision")) == Some("reject")

@@ -66,7 +66,10 @@ impl DeepAgents {
     ) -> Result<(), ItemError> {
         for fragment in message.list("tool_call_chunks") {
             let index = Arriving::index_of(fragment);
-            let named = fragment.str("id").zip(fragment.str("name")).filter(|(id, name)| !id.is_empty() && !name.is_empty());
+            let named = fragment
+                .str("id")
+                .zip(fragment.str("name"))
+                .filter(|(id, name)| !id.is_empty() && !name.is_empty());
             if let Some((id, name)) = named {
                 let native = id.lossy().into_owned();
                 while let Some(at) = self.arriving.iter().position(|one| one.takes(source, &index)) {
@@ -86,7 +89,8 @@ impl DeepAgents {
                     },
                 );
                 let call = self.calls.add(call);
-                let source = source.iter().filter_map(|s| s.as_str()).map(|s| s.lossy().into_owned()).collect();
+                let source =
+                    source.iter().filter_map(|s| s.as_str()).map(|s| s.lossy().into_owned()).collect();
                 let (text, stream) = (String::new(), Stream::default());
                 self.arriving.push(Arriving { source, index: index.clone(), native, call, text, stream });
             }

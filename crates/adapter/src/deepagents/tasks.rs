@@ -67,7 +67,10 @@ impl DeepAgents {
     fn enter(&mut self, source: &[Json<'_>], task: &str, at: usize, native: &Json<'_>) {
         let Some(call) = self.calls.get(at) else { return };
         let id = call.id.clone();
-        let given = native.get("args").and_then(|args| args.str("subagent_type")).map(|kind| kind.lossy().into_owned());
+        let given = native
+            .get("args")
+            .and_then(|args| args.str("subagent_type"))
+            .map(|kind| kind.lossy().into_owned());
         let kind = given.unwrap_or_else(|| {
             let arguments = Json::parse(call.arguments.as_bytes()).unwrap_or(Json::Null);
             arguments.str("subagent_type").map(|kind| kind.lossy().into_owned()).unwrap_or_default()

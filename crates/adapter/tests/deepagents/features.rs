@@ -26,7 +26,9 @@ fn shown(run: &Run) -> Vec<String> {
         EventData::RunCancelled(e) => format!("{} {}", e.reason, e.side_effect_status),
         EventData::RunFinished(e) => e.stop_reason.clone().unwrap_or_default().into_owned(),
         EventData::RunInterrupted(e) => e.reason.to_string(),
-        EventData::UsageUpdated(e) => format!("{:?} {:?} {:?}", e.input_tokens, e.output_tokens, e.cached_input_tokens),
+        EventData::UsageUpdated(e) => {
+            format!("{:?} {:?} {:?}", e.input_tokens, e.output_tokens, e.cached_input_tokens)
+        }
         EventData::InterruptRequested(_) => {
             let mut json = Vec::new();
             data.write_json(&mut json);
@@ -45,7 +47,11 @@ fn chunk(ns: &str, mode: &str, data: &str) -> String {
 }
 
 fn says(content: &str) -> String {
-    chunk("[]", "messages", &format!(r#"[{{"type":"AIMessageChunk","content":{content}}},{{"langgraph_node":"model"}}]"#))
+    chunk(
+        "[]",
+        "messages",
+        &format!(r#"[{{"type":"AIMessageChunk","content":{content}}},{{"langgraph_node":"model"}}]"#),
+    )
 }
 
 fn step(ns: &str, node: &str, messages: &str) -> String {
@@ -54,8 +60,10 @@ fn step(ns: &str, node: &str, messages: &str) -> String {
 
 /// A model message with calls `id name args`.
 fn calls(message: &str, calls: &[(&str, &str, &str)]) -> String {
-    let calls: Vec<String> =
-        calls.iter().map(|(id, name, args)| format!(r#"{{"id":"{id}","name":"{name}","args":{args}}}"#)).collect();
+    let calls: Vec<String> = calls
+        .iter()
+        .map(|(id, name, args)| format!(r#"{{"id":"{id}","name":"{name}","args":{args}}}"#))
+        .collect();
     format!(r#"{{"type":"AIMessage","id":"{message}","content":"","tool_calls":[{}]}}"#, calls.join(","))
 }
 
@@ -64,7 +72,13 @@ fn result(id: &str, content: &str) -> String {
 }
 
 fn task(ns: &str, task: &str, id: &str, name: &str, args: &str) -> String {
-    chunk(ns, "tasks", &format!(r#"{{"id":"{task}","name":"tools","input":[{{"id":"{id}","name":"{name}","args":{args}}}]}}"#))
+    chunk(
+        ns,
+        "tasks",
+        &format!(
+            r#"{{"id":"{task}","name":"tools","input":[{{"id":"{id}","name":"{name}","args":{args}}}]}}"#
+        ),
+    )
 }
 
 fn end(interrupts: &str) -> String {
@@ -93,8 +107,13 @@ fn a_call_id_used_again_gets_a_suffix_and_its_result_follows() {
         step("[]", "tools", &result("c", "two")),
         end("[]"),
     ]);
-    let expected =
-        ["tool.started c t {}", "tool.finished c \"one\"", "tool.started c#2 t {}", "tool.finished c#2 \"two\"", "run.finished end_turn"];
+    let expected = [
+        "tool.started c t {}",
+        "tool.finished c \"one\"",
+        "tool.started c#2 t {}",
+        "tool.finished c#2 \"two\"",
+        "run.finished end_turn",
+    ];
     assert_eq!(shown(&run), expected);
 }
 
@@ -120,15 +139,21 @@ fn an_emoji_split_over_two_pieces_is_joined_and_a_lone_half_replaced() {
 #[test]
 fn a_piece_above_the_limit_is_split() {
     let limits = Limits { delta_bytes: 4, ..Limits::DEFAULT };
-    let run = play_with(Turn::Start, options().limits(limits), &[says(r#""abcdé€""#), step("[]", "model", "")]);
-    let expected = ["text.started", r#"text.delta "abcd""#, r#"text.delta "é""#, r#"text.delta "€""#, "text.finished"];
+    let run =
+        play_with(Turn::Start, options().limits(limits), &[says(r#""abcdé€""#), step("[]", "model", "")]);
+    let expected =
+        ["text.started", r#"text.delta "abcd""#, r#"text.delta "é""#, r#"text.delta "€""#, "text.finished"];
     assert_eq!(shown(&run), expected);
 }
 
 #[test]
 fn usage_is_the_sum_of_the_run_with_its_subagents() {
     let used = |ns: &str, usage: &str| {
-        chunk(ns, "messages", &format!(r#"[{{"type":"AIMessageChunk","content":"","usage_metadata":{usage}}},{{}}]"#))
+        chunk(
+            ns,
+            "messages",
+            &format!(r#"[{{"type":"AIMessageChunk","content":"","usage_metadata":{usage}}},{{}}]"#),
+        )
     };
     let run = play(&[
         used("[]", r#"{"input_tokens":10,"output_tokens":1}"#),
@@ -149,8 +174,16 @@ fn usage_is_the_sum_of_the_run_with_its_subagents() {
 fn a_history_that_is_repaired_or_summed_up_is_not_shown_again() {
     let old = calls("m0", &[("old", "t", "{}")]);
     let run = play(&[
-        step("[]", "PatchToolCallsMiddleware.before_agent", &format!(r#"{{"type":"RemoveMessage","id":"__remove_all__"}},{old},{}"#, result("old", "x"))),
-        chunk("[]", "messages", r#"[{"type":"AIMessageChunk","content":"sum"},{"lc_source":"summarization"}]"#),
+        step(
+            "[]",
+            "PatchToolCallsMiddleware.before_agent",
+            &format!(r#"{{"type":"RemoveMessage","id":"__remove_all__"}},{old},{}"#, result("old", "x")),
+        ),
+        chunk(
+            "[]",
+            "messages",
+            r#"[{"type":"AIMessageChunk","content":"sum"},{"lc_source":"summarization"}]"#,
+        ),
         says(r#""hi""#),
         step("[]", "model", r#"{"type":"AIMessage","id":"m1","content":"hi"}"#),
         end("[]"),
@@ -161,10 +194,18 @@ fn a_history_that_is_repaired_or_summed_up_is_not_shown_again() {
 #[test]
 fn success_is_not_believed_with_an_open_call_or_work_left() {
     let open = step("[]", "model", &calls("m", &[("c", "t", "{}")]));
-    assert_eq!(shown(&play(&[open, end("[]")])).last().unwrap(), "run.error agent_execution_failed false possible");
-    let unfinished = r#"{"kind":"end","run_id":"r","state":{"head":"h","interrupts":[],"next":["tools"]}}"#.to_owned();
-    assert_eq!(shown(&play(&[says("\"x\""), unfinished])).last().unwrap(), "run.error agent_execution_failed false none");
-    let wants = r#"[{"type":"AIMessageChunk","content":"","response_metadata":{"finish_reason":"tool_calls"}},{}]"#;
+    assert_eq!(
+        shown(&play(&[open, end("[]")])).last().unwrap(),
+        "run.error agent_execution_failed false possible"
+    );
+    let unfinished =
+        r#"{"kind":"end","run_id":"r","state":{"head":"h","interrupts":[],"next":["tools"]}}"#.to_owned();
+    assert_eq!(
+        shown(&play(&[says("\"x\""), unfinished])).last().unwrap(),
+        "run.error agent_execution_failed false none"
+    );
+    let wants =
+        r#"[{"type":"AIMessageChunk","content":"","response_metadata":{"finish_reason":"tool_calls"}},{}]"#;
     let run = play(&[chunk("[]", "messages", wants), step("[]", "model", ""), end("[]")]);
     assert_eq!(shown(&run), ["run.error agent_execution_failed false none"]);
     assert!(run.states.is_empty(), "an error moves no head");
@@ -172,7 +213,9 @@ fn success_is_not_believed_with_an_open_call_or_work_left() {
 
 #[test]
 fn the_workers_error_is_told_in_our_words() {
-    let error = |kind: &str| format!(r#"{{"kind":"error","run_id":"r","error_type":"{kind}","message":"token=abc /home/x"}}"#);
+    let error = |kind: &str| {
+        format!(r#"{{"kind":"error","run_id":"r","error_type":"{kind}","message":"token=abc /home/x"}}"#)
+    };
     let run = play(&[says("\"x\""), error("RateLimitError")]);
     assert_eq!(shown(&run)[2], "run.error provider_rate_limited true none");
     assert_eq!(shown(&play(&[error("busy")])), ["run.error harness_busy true none"]);
@@ -191,8 +234,11 @@ fn a_cancelled_subagent_leaves_its_namespace_and_keeps_its_text_open() {
     assert_eq!(
         shown(&run)[1..],
         [
-            r#"namespace.entered ["k"] deep-diver k"#, r#"text.started ["k"]"#, r#"text.delta ["k"] "on it""#,
-            r#"namespace.exited ["k"] k cancelled"#, "run.cancelled client_request possible",
+            r#"namespace.entered ["k"] deep-diver k"#,
+            r#"text.started ["k"]"#,
+            r#"text.delta ["k"] "on it""#,
+            r#"namespace.exited ["k"] k cancelled"#,
+            "run.cancelled client_request possible",
         ]
     );
     assert_eq!(run.states[0].head.as_str(), "h");
@@ -224,9 +270,13 @@ fn lines_out_of_order_are_refused_by_name() {
 #[test]
 fn streamed_arguments_are_yielded_and_completed_where_langchain_completed_them() {
     let piece = |id: &str, name: &str, args: &str| {
-        chunk("[]", "messages", &format!(
-            r#"[{{"type":"AIMessageChunk","content":"","tool_call_chunks":[{{"id":{id},"name":{name},"args":{args},"index":0}}]}},{{}}]"#
-        ))
+        chunk(
+            "[]",
+            "messages",
+            &format!(
+                r#"[{{"type":"AIMessageChunk","content":"","tool_call_chunks":[{{"id":{id},"name":{name},"args":{args},"index":0}}]}},{{}}]"#
+            ),
+        )
     };
     let lines = [
         piece("\"c\"", "\"t\"", "\"\""),
@@ -238,7 +288,13 @@ fn streamed_arguments_are_yielded_and_completed_where_langchain_completed_them()
     let run = play_with(Turn::Start, options().stream_arguments(true), &lines);
     assert_eq!(
         shown(&run),
-        ["tool.started c t {}", r#"tool.arguments.delta c {"a": [1"#, "tool.arguments.delta c ]}", "tool.finished c \"ok\"", "run.finished end_turn"]
+        [
+            "tool.started c t {}",
+            r#"tool.arguments.delta c {"a": [1"#,
+            "tool.arguments.delta c ]}",
+            "tool.finished c \"ok\"",
+            "run.finished end_turn"
+        ]
     );
     assert_eq!(shown(&play(&lines))[0], r#"tool.started c t {"a":[1]}"#, "collected by default");
 }
@@ -268,7 +324,10 @@ fn secrets_are_hidden_in_tool_errors_always_and_elsewhere_on_request() {
         end("[]"),
     ];
     let run = play(&lines);
-    assert_eq!(shown(&run)[2..4], [r#"tool.finished c "password=hunter2""#, r#"tool.error d tool_error "password=[redacted]""#]);
+    assert_eq!(
+        shown(&run)[2..4],
+        [r#"tool.finished c "password=hunter2""#, r#"tool.error d tool_error "password=[redacted]""#]
+    );
     let run = play_with(Turn::Start, options().redact_content(true), &lines);
     assert!(shown(&run).iter().all(|line| !line.contains("hunter2")), "{:?}", shown(&run));
 }
@@ -286,7 +345,8 @@ fn decided(call: &str, decision: Decision, edited: Option<&str>) -> Decided {
 }
 
 fn gate(interrupt: &str, requests: &[(&str, &str)]) -> String {
-    let requests: Vec<_> = requests.iter().map(|(name, args)| format!(r#"{{"name":"{name}","args":{args}}}"#)).collect();
+    let requests: Vec<_> =
+        requests.iter().map(|(name, args)| format!(r#"{{"name":"{name}","args":{args}}}"#)).collect();
     let config = r#"{"action_name":"t","allowed_decisions":["approve","reject","respond"]}"#;
     format!(
         r#"{{"id":"{interrupt}","value":{{"action_requests":[{}],"review_configs":[{config}]}}}}"#,
@@ -297,10 +357,21 @@ fn gate(interrupt: &str, requests: &[(&str, &str)]) -> String {
 /// Two subagents with the same gated call: which is which is told by where the interrupt was raised.
 fn two_gates() -> Run {
     let raised = |task: &str, interrupt: &str| {
-        chunk(&format!(r#"["tools:{task}"]"#), "updates", &format!(r#"{{"__interrupt__":[{}]}}"#, gate(interrupt, &[("t", "{}")])))
+        chunk(
+            &format!(r#"["tools:{task}"]"#),
+            "updates",
+            &format!(r#"{{"__interrupt__":[{}]}}"#, gate(interrupt, &[("t", "{}")])),
+        )
     };
     play(&[
-        step("[]", "model", &calls("m", &[("k1", "task", r#"{"subagent_type":"s"}"#), ("k2", "task", r#"{"subagent_type":"s"}"#)])),
+        step(
+            "[]",
+            "model",
+            &calls(
+                "m",
+                &[("k1", "task", r#"{"subagent_type":"s"}"#), ("k2", "task", r#"{"subagent_type":"s"}"#)],
+            ),
+        ),
         task("[]", "t1", "k1", "task", r#"{"subagent_type":"s"}"#),
         task("[]", "t2", "k2", "task", r#"{"subagent_type":"s"}"#),
         step(r#"["tools:t2"]"#, "model", &calls("n2", &[("b", "t", "{}")])),
@@ -345,7 +416,10 @@ fn an_answer_that_does_not_fit_is_refused() {
     assert_eq!(fault(Answer::Dismissed), AnswerError::WrongKind);
     assert_eq!(fault(Answer::Values(object("{}"))), AnswerError::WrongKind);
     let one = || decided("a", Decision::Approve, None);
-    assert_eq!(fault(Answer::Decisions(vec![one()])), AnswerError::Undecided { tool_call_id: "b".to_owned() });
+    assert_eq!(
+        fault(Answer::Decisions(vec![one()])),
+        AnswerError::Undecided { tool_call_id: "b".to_owned() }
+    );
     let unknown = fault(Answer::Decisions(vec![one(), decided("zz", Decision::Approve, None)]));
     assert_eq!(unknown, AnswerError::Unknown { tool_call_id: id("zz") });
     let bare = fault(Answer::Decisions(vec![one(), decided("b", Decision::Edit, None)]));
@@ -373,7 +447,12 @@ fn a_form_is_answered_by_an_edit_that_sets_values_and_dismissed_by_a_reject() {
 
     // The resumed run starts the call with the arguments that ran, though 0.7 repeats the original ones.
     let (open_calls, delegations) = run.left_open();
-    let turn = Turn::Resume(Resume { open_calls, delegations, answer: Some(values), private: Some(private.clone()) });
+    let turn = Turn::Resume(Resume {
+        open_calls,
+        delegations,
+        answer: Some(values),
+        private: Some(private.clone()),
+    });
     let resumed = play_with(turn, options(), &[task("[]", "x", "f", "request_user_input", FORM)]);
     assert!(shown(&resumed)[0].contains(r#""value":"dev""#), "{:?}", shown(&resumed));
 }
@@ -383,7 +462,13 @@ fn plain_pauses_become_one_form_and_their_answers_the_native_values() {
     let asks = |id: &str, task: &str, call: &str| {
         [
             self::task("[]", task, call, "ask", "{}"),
-            chunk("[]", "tasks", &format!(r#"{{"id":"{task}","name":"tools","result":{{}},"interrupts":[{{"id":"{id}","value":1}}]}}"#)),
+            chunk(
+                "[]",
+                "tasks",
+                &format!(
+                    r#"{{"id":"{task}","name":"tools","result":{{}},"interrupts":[{{"id":"{id}","value":1}}]}}"#
+                ),
+            ),
         ]
     };
     let mut lines = vec![step("[]", "model", &calls("m", &[("a", "ask", "{}"), ("b", "ask", "{}")]))];
@@ -415,7 +500,11 @@ fn one_plain_pause_takes_its_answer_bare() {
     ]);
     let private = &run.states[0].private;
     assert_eq!(resume_value(private, &Answer::Values(object(r#"{"answer":"blue"}"#))).unwrap(), "\"blue\"");
-    assert_eq!(resume_value(private, &Answer::Dismissed).unwrap(), r#"{"i1":null}"#, "a bare null is no answer");
+    assert_eq!(
+        resume_value(private, &Answer::Dismissed).unwrap(),
+        r#"{"i1":null}"#,
+        "a bare null is no answer"
+    );
 }
 
 #[test]
@@ -426,7 +515,11 @@ fn a_form_and_a_pause_beside_an_approval_are_entries_of_it() {
         &calls("m", &[("g", "t", "{}"), ("f", "request_user_input", FORM), ("a", "ask", "{}")]),
     )];
     lines.push(task("[]", "t1", "a", "ask", "{}"));
-    lines.push(chunk("[]", "tasks", r#"{"id":"t1","name":"tools","result":{},"interrupts":[{"id":"i2","value":1}]}"#));
+    lines.push(chunk(
+        "[]",
+        "tasks",
+        r#"{"id":"t1","name":"tools","result":{},"interrupts":[{"id":"i2","value":1}]}"#,
+    ));
     let gates = gate("i1", &[("t", "{}"), ("request_user_input", FORM)]);
     lines.push(end(&format!(r#"[{gates},{{"id":"i2","value":{{"question":"Colour?"}}}}]"#)));
     let run = play(&lines);
@@ -436,7 +529,12 @@ fn a_form_and_a_pause_beside_an_approval_are_entries_of_it() {
     let entries: Vec<(String, String)> = request
         .list("tool_approvals")
         .iter()
-        .map(|entry| (entry.text("tool_call_id").unwrap().to_owned(), entry.get("allowed_decisions").unwrap().to_text()))
+        .map(|entry| {
+            (
+                entry.text("tool_call_id").unwrap().to_owned(),
+                entry.get("allowed_decisions").unwrap().to_text(),
+            )
+        })
         .collect();
     let edit = r#"["edit","reject"]"#;
     let expected = [("g", r#"["approve","reject"]"#), ("f", edit), ("a", edit)];
@@ -457,10 +555,17 @@ fn a_form_and_a_pause_beside_an_approval_are_entries_of_it() {
 #[test]
 fn an_edit_that_still_holds_a_hidden_secret_runs_with_the_original() {
     let args = r#"{"url":"https://u:p@h/","n":1}"#;
-    let lines = [step("[]", "model", &calls("m", &[("g", "t", args)])), end(&format!("[{}]", gate("i", &[("t", args)])))];
+    let lines = [
+        step("[]", "model", &calls("m", &[("g", "t", args)])),
+        end(&format!("[{}]", gate("i", &[("t", args)]))),
+    ];
     let run = play_with(Turn::Start, options().redact_content(true), &lines);
     assert!(shown(&run)[0].contains(r#"{"url":"https://[redacted]@h/","n":1}"#), "{:?}", shown(&run));
-    let answer = Answer::Decisions(vec![decided("g", Decision::Edit, Some(r#"{"url":"https://[redacted]@h/","n":2}"#))]);
+    let answer = Answer::Decisions(vec![decided(
+        "g",
+        Decision::Edit,
+        Some(r#"{"url":"https://[redacted]@h/","n":2}"#),
+    )]);
     let value = resume_value(&run.states[0].private, &answer).unwrap();
     assert!(value.contains(r#""args":{"url":"https://u:p@h/","n":2}"#), "{value}");
 }
@@ -480,7 +585,14 @@ fn on_a_resume_cached_results_of_the_run_before_are_not_shown() {
         turn,
         options(),
         &[
-            chunk("[]", "updates", &format!(r#"{{"tools":{{"messages":[{}]}},"__metadata__":{{"cached":true}}}}"#, result("w", "sunny"))),
+            chunk(
+                "[]",
+                "updates",
+                &format!(
+                    r#"{{"tools":{{"messages":[{}]}},"__metadata__":{{"cached":true}}}}"#,
+                    result("w", "sunny")
+                ),
+            ),
             task("[]", "t1", "a", "ask", "{}"),
             step("[]", "tools", &result("a", "blue it is")),
             end("[]"),
@@ -498,7 +610,13 @@ fn edits_that_only_the_task_of_the_reviewing_node_tells_are_found() {
         options(),
         &[
             step("[]", node, &calls("m", &[("g", "t", r#"{"n":1}"#)])),
-            chunk("[]", "tasks", &format!(r#"{{"id":"x","name":"{node}","result":{{"hitl_edited_tool_calls":{{"g":{{"name":"t","args":{{"n":2}}}}}}}}}}"#)),
+            chunk(
+                "[]",
+                "tasks",
+                &format!(
+                    r#"{{"id":"x","name":"{node}","result":{{"hitl_edited_tool_calls":{{"g":{{"name":"t","args":{{"n":2}}}}}}}}}}"#
+                ),
+            ),
         ],
     );
     assert_eq!(shown(&run), [r#"tool.started g t {"n":2}"#]);
@@ -518,6 +636,13 @@ fn a_suffixed_call_keeps_its_id_in_the_resumed_run() {
     let turn = Turn::Resume(Resume { open_calls, delegations, answer, private });
     let refused = r#"{"type":"ToolMessage","tool_call_id":"c","content":"no","status":"error"}"#;
     let messages = format!("{},{refused}", calls("m2", &[("c", "t", "{}")]));
-    let run = play_with(turn, options(), &[step("[]", "HumanInTheLoopMiddleware.after_model", &messages), end("[]")]);
-    assert_eq!(shown(&run), ["tool.started c#2 t {}", "tool.error c#2 tool_rejected \"no\"", "run.finished end_turn"]);
+    let run = play_with(
+        turn,
+        options(),
+        &[step("[]", "HumanInTheLoopMiddleware.after_model", &messages), end("[]")],
+    );
+    assert_eq!(
+        shown(&run),
+        ["tool.started c#2 t {}", "tool.error c#2 tool_rejected \"no\"", "run.finished end_turn"]
+    );
 }

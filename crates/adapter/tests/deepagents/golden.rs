@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use causeway_adapter::json::Json;
 use causeway_adapter::turn::{Answer, Decided, OpenCall, Resume, Turn};
 use causeway_contract::decode::decode_line;
-use causeway_contract::event::{
-    Decision, EventData, EventDraft, RunError, SideEffectStatus, Warning,
-};
+use causeway_contract::event::{Decision, EventData, EventDraft, RunError, SideEffectStatus, Warning};
 use causeway_contract::id::{Code, InvocationId, Name, ToolCallId};
 use causeway_contract::json::JsonObject;
 use causeway_contract::limits::Limits;
@@ -26,7 +24,8 @@ fn resume(golden: &Json<'_>, known: bool) -> Turn {
         let list = resume.list(key).iter().filter_map(|id| id.as_str());
         list.map(|id| ToolCallId::new(id.lossy().into_owned()).unwrap()).collect()
     };
-    let started: Vec<_> = golden.list("canonical_events").iter().filter(|e| text(e, "type") == "tool.started").collect();
+    let started: Vec<_> =
+        golden.list("canonical_events").iter().filter(|e| text(e, "type") == "tool.started").collect();
     let open_calls: Vec<OpenCall> = ids("open_tool_calls")
         .into_iter()
         .map(|id| {
@@ -34,7 +33,8 @@ fn resume(golden: &Json<'_>, known: bool) -> Turn {
             let data = started.clone().find(|data| text(data, "tool_call_id") == id.as_str()).unwrap();
             OpenCall {
                 name: Name::new(text(data, "tool_name")).unwrap(),
-                arguments: JsonObject::parse(data.get("arguments").unwrap().to_text(), &Limits::DEFAULT).unwrap(),
+                arguments: JsonObject::parse(data.get("arguments").unwrap().to_text(), &Limits::DEFAULT)
+                    .unwrap(),
                 namespace: Namespace::root(),
                 id,
             }
@@ -66,13 +66,19 @@ fn resume(golden: &Json<'_>, known: bool) -> Turn {
 fn interrupts(args: &Json<'_>) -> String {
     if text(args, "interrupt_type") == "form_input" {
         let (prompt, fields) = (args.get("prompt").unwrap().to_text(), args.get("fields").unwrap().to_text());
-        let action = format!(r#"{{"name":"request_user_input","args":{{"prompt":{prompt},"fields":{fields}}}}}"#);
-        return format!(r#"[{{"id":"native","value":{{"action_requests":[{action}],"review_configs":[]}}}}]"#);
+        let action =
+            format!(r#"{{"name":"request_user_input","args":{{"prompt":{prompt},"fields":{fields}}}}}"#);
+        return format!(
+            r#"[{{"id":"native","value":{{"action_requests":[{action}],"review_configs":[]}}}}]"#
+        );
     }
     let (mut requests, mut configs) = (Vec::new(), Vec::new());
     for approval in args.list("tool_approvals") {
         let name = approval.get("tool_name").unwrap().to_text();
-        let (args, allowed) = (approval.get("tool_args").unwrap().to_text(), approval.get("allowed_decisions").unwrap().to_text());
+        let (args, allowed) = (
+            approval.get("tool_args").unwrap().to_text(),
+            approval.get("allowed_decisions").unwrap().to_text(),
+        );
         requests.push(format!(r#"{{"name":{name},"args":{args}}}"#));
         configs.push(format!(r#"{{"action_name":{name},"allowed_decisions":{allowed}}}"#));
     }
@@ -82,7 +88,8 @@ fn interrupts(args: &Json<'_>) -> String {
 
 fn play(golden: &Json<'_>, known: bool) -> Run {
     let steps = golden.list("lifecycle");
-    let asked = steps.iter().find(|step| text(step, "call") == "on_input_required").map(|s| s.get("args").unwrap());
+    let asked =
+        steps.iter().find(|step| text(step, "call") == "on_input_required").map(|s| s.get("args").unwrap());
     let mut options = options();
     if let Some(args) = asked {
         options.agent_id = Name::new(text(args, "agent")).unwrap();
@@ -99,14 +106,21 @@ fn play(golden: &Json<'_>, known: bool) -> Run {
                 run.line(line.as_bytes()).unwrap();
             }
             "on_stream_end" if asked.is_some() || failing => {}
-            "on_stream_end" => run.line(br#"{"kind":"end","state":{"head":"h","interrupts":[],"next":[]}}"#).unwrap(),
+            "on_stream_end" => {
+                run.line(br#"{"kind":"end","state":{"head":"h","interrupts":[],"next":[]}}"#).unwrap()
+            }
             "on_run_finish" => {}
             "on_input_required" => {
-                let line = format!(r#"{{"kind":"end","state":{{"head":"h","interrupts":{}}}}}"#, interrupts(args.unwrap()));
+                let line = format!(
+                    r#"{{"kind":"end","state":{{"head":"h","interrupts":{}}}}}"#,
+                    interrupts(args.unwrap())
+                );
                 run.line(line.as_bytes()).unwrap();
             }
             "on_warning" => {
-                let code = step.str("canonical_code").map_or("mcp_server_unavailable".to_owned(), |c| c.lossy().into_owned());
+                let code = step
+                    .str("canonical_code")
+                    .map_or("mcp_server_unavailable".to_owned(), |c| c.lossy().into_owned());
                 let path = step.list("canonical_namespace").iter().filter_map(|e| e.as_str());
                 let path = path.map(|e| InvocationId::new(e.lossy().into_owned()).unwrap()).collect();
                 run.engine(EventDraft::at(
@@ -188,7 +202,8 @@ fn check(name: &str, known: bool) {
     let golden = Json::parse(&file).unwrap();
     let run = play(&golden, known);
     let mut seen = BTreeMap::new();
-    let ours: Vec<_> = run.drafts.iter().filter_map(|d| comparable(&d.namespace, &d.data, &mut seen)).collect();
+    let ours: Vec<_> =
+        run.drafts.iter().filter_map(|d| comparable(&d.namespace, &d.data, &mut seen)).collect();
     let mut seen = BTreeMap::new();
     let expected: Vec<_> = golden
         .list("canonical_events")
@@ -230,4 +245,3 @@ impl Run {
         }
     }
 }
-

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods)] // tests read their data and fail loudly
 
+mod features;
 mod golden;
 mod mutated;
 mod recorded;

@@ -20,11 +20,44 @@ impl Dice {
 
 /// Words that mean something to the adapter; any may stand in the place of any other.
 const WORDS: &[&str] = &[
-    "\"updates\"", "\"messages\"", "\"tasks\"", "\"tools\"", "\"task\"", "\"model\"", "\"AIMessage\"", "\"AIMessageChunk\"",
-    "\"ToolMessage\"", "\"HumanInTheLoopMiddleware.after_model\"", "\"call_k1\"", "\"call_h1\"", "\"call_w1\"", "\"error\"",
-    "\"success\"", "\"end\"", "\"chunk\"", "\"begin\"", "\"cancelled\"", "null", "[]", "{}", "\"\\ud83d\"", "\"\\ude00x\"",
-    "\"\\u0000\"", "\"ERROR: x\"", "\"request_user_input\"", "\"__interrupt__\"", "\"interrupts\"", "1e999", "\"\"",
-    "\"input\"", "\"result\"", "\"tool_call_id\"", "\"id\"", "\"name\"", "\"args\"", "\"\\u202e\"",
+    "\"updates\"",
+    "\"messages\"",
+    "\"tasks\"",
+    "\"tools\"",
+    "\"task\"",
+    "\"model\"",
+    "\"AIMessage\"",
+    "\"AIMessageChunk\"",
+    "\"ToolMessage\"",
+    "\"HumanInTheLoopMiddleware.after_model\"",
+    "\"call_k1\"",
+    "\"call_h1\"",
+    "\"call_w1\"",
+    "\"error\"",
+    "\"success\"",
+    "\"end\"",
+    "\"chunk\"",
+    "\"begin\"",
+    "\"cancelled\"",
+    "null",
+    "[]",
+    "{}",
+    "\"\\ud83d\"",
+    "\"\\ude00x\"",
+    "\"\\u0000\"",
+    "\"ERROR: x\"",
+    "\"request_user_input\"",
+    "\"__interrupt__\"",
+    "\"interrupts\"",
+    "1e999",
+    "\"\"",
+    "\"input\"",
+    "\"result\"",
+    "\"tool_call_id\"",
+    "\"id\"",
+    "\"name\"",
+    "\"args\"",
+    "\"\\u202e\"",
 ];
 
 fn damage(lines: &mut Vec<Vec<u8>>, dice: &mut Dice) {
@@ -61,7 +94,9 @@ fn damage(lines: &mut Vec<Vec<u8>>, dice: &mut Dice) {
                 let present: Vec<&&str> = WORDS.iter().filter(|word| text.contains(**word)).collect();
                 if !present.is_empty() {
                     let (from, to) = (present[dice.roll(present.len())], WORDS[dice.roll(WORDS.len())]);
-                    lines[a] = if dice.roll(2) == 0 { text.replace(*from, to) } else { text.replacen(*from, to, 1) }.into_bytes();
+                    lines[a] =
+                        if dice.roll(2) == 0 { text.replace(*from, to) } else { text.replacen(*from, to, 1) }
+                            .into_bytes();
                 }
             }
         }

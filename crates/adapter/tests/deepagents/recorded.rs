@@ -20,7 +20,11 @@ pub fn each(mut check: impl FnMut(&str, &Json<'_>, &[u8])) {
         assert_eq!(index.items().len(), count);
         for recording in index.items() {
             let file = folder.join(recording.text("file").unwrap());
-            check(&file.display().to_string(), recording.get("expected").unwrap(), &std::fs::read(&file).unwrap());
+            check(
+                &file.display().to_string(),
+                recording.get("expected").unwrap(),
+                &std::fs::read(&file).unwrap(),
+            );
         }
     }
 }
@@ -31,10 +35,12 @@ pub fn play(file: &[u8]) -> Vec<Run> {
     for (n, turn) in turns(file.split(|b| *b == b'\n')).into_iter().enumerate() {
         let mut start = Turn::Start;
         if turn.head.op == Op::Resume {
-            let (_, before) = runs.iter().rev().find(|(t, _)| t.head.thread_id == turn.head.thread_id).unwrap();
+            let (_, before) =
+                runs.iter().rev().find(|(t, _)| t.head.thread_id == turn.head.thread_id).unwrap();
             let (open_calls, delegations) = before.left_open();
             let private = before.states.last().unwrap().private.clone();
-            let answer = turn.head.resume.as_ref().and_then(|value| answer_of(&private, value.as_bytes(), &options()));
+            let answer =
+                turn.head.resume.as_ref().and_then(|value| answer_of(&private, value.as_bytes(), &options()));
             start = Turn::Resume(Resume { open_calls, delegations, answer, private: Some(private) });
         }
         let mut run = Run::new(start, options(), u64::try_from(n).unwrap());
@@ -102,7 +108,8 @@ fn check_calls(name: &str, runs: &[Run], expected: &Json<'_>) {
             ids.push(call.tool_call_id.as_str());
         }
     }
-    let mut named: Vec<&str> = expected.list("tool_calls").iter().map(|call| call.text("id").unwrap()).collect();
+    let mut named: Vec<&str> =
+        expected.list("tool_calls").iter().map(|call| call.text("id").unwrap()).collect();
     ids.sort_unstable();
     named.sort_unstable();
     assert_eq!(ids, named, "{name}: calls");
@@ -171,9 +178,13 @@ fn check_interrupts(name: &str, runs: &[Run], expected: &Json<'_>) {
                     assert_eq!(Some(approval.tool_call_id.as_str()), tool.text("tool_call_id"), "{name}");
                     assert_eq!(Some(approval.tool_name.as_str()), tool.text("name"), "{name}");
                     assert!(same_json(approval.tool_args.as_str(), tool.get("args").unwrap()), "{name}");
-                    let allowed: Vec<_> = approval.allowed_decisions.iter().map(|d| Some(d.as_str())).collect();
-                    let wanted: Vec<_> =
-                        tool.list("allowed_decisions").iter().map(|d| d.as_str().unwrap().as_plain()).collect();
+                    let allowed: Vec<_> =
+                        approval.allowed_decisions.iter().map(|d| Some(d.as_str())).collect();
+                    let wanted: Vec<_> = tool
+                        .list("allowed_decisions")
+                        .iter()
+                        .map(|d| d.as_str().unwrap().as_plain())
+                        .collect();
                     assert_eq!(allowed, wanted, "{name}");
                     let (open, _) = run.left_open();
                     let start = open.iter().find(|call| call.id == approval.tool_call_id).unwrap();
@@ -186,7 +197,11 @@ fn check_interrupts(name: &str, runs: &[Run], expected: &Json<'_>) {
                     let question = expected.get("value").unwrap().text("question").unwrap();
                     assert_eq!(prompt, question, "{name}");
                     let objects: Vec<_> = fields.iter().map(|field| field.object.as_str()).collect();
-                    assert_eq!(objects, [r#"{"field_name":"answer","field_type":"text","required":true}"#], "{name}");
+                    assert_eq!(
+                        objects,
+                        [r#"{"field_name":"answer","field_type":"text","required":true}"#],
+                        "{name}"
+                    );
                     continue;
                 }
                 assert_eq!(expected.text("type"), Some("form_input"), "{name}");
@@ -207,7 +222,8 @@ fn check_subagents(name: &str, runs: &[Run], expected: &Json<'_>) {
     let mut found: Vec<(String, String)> = Vec::new();
     for draft in runs.iter().flat_map(|run| &run.drafts) {
         if let EventData::NamespaceEntered(entered) = &draft.data {
-            let subagent = (entered.agent_id.as_str().to_owned(), entered.parent_tool_call_id.as_str().to_owned());
+            let subagent =
+                (entered.agent_id.as_str().to_owned(), entered.parent_tool_call_id.as_str().to_owned());
             if !found.contains(&subagent) {
                 found.push(subagent);
             }
@@ -220,7 +236,9 @@ fn check_subagents(name: &str, runs: &[Run], expected: &Json<'_>) {
         let (mut text, mut outcome) = (String::new(), None);
         for draft in runs.iter().flat_map(|run| &run.drafts) {
             match &draft.data {
-                EventData::TextDelta(piece) if parent_of(draft).as_deref() == Some(parent) => text.push_str(&piece.delta),
+                EventData::TextDelta(piece) if parent_of(draft).as_deref() == Some(parent) => {
+                    text.push_str(&piece.delta)
+                }
                 EventData::NamespaceExited(exit) if exit.parent_tool_call_id.as_str() == parent => {
                     outcome = Some(exit.outcome);
                 }
@@ -247,8 +265,11 @@ fn every_recording_says_what_its_index_expects() {
         let last = expected.str("final_text").unwrap().lossy();
         assert!(matches(&last, texts.last().unwrap()), "{name}: {texts:?}");
         if expected.get("final_texts").is_some() {
-            let wanted: Vec<_> =
-                expected.list("final_texts").iter().map(|text| text.as_str().unwrap().lossy().into_owned()).collect();
+            let wanted: Vec<_> = expected
+                .list("final_texts")
+                .iter()
+                .map(|text| text.as_str().unwrap().lossy().into_owned())
+                .collect();
             assert_eq!(texts, wanted, "{name}");
         }
         if let Some(reasoning) = expected.text("reasoning") {

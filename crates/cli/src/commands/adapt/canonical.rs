@@ -66,7 +66,8 @@ impl<'a> Canonical<'a> {
         match (event_type, saved) {
             (EventType::RunFinished, Saved::As(reference)) => state(live, reference, session)?,
             (EventType::RunFinished, Saved::NotAtAll) if self.args.thread == ThreadKind::Durable => {
-                let text = format!("line {}: a durable thread's success needs its state committed", self.number);
+                let text =
+                    format!("line {}: a durable thread's success needs its state committed", self.number);
                 let rule = Verdict::Rule(Rule::R13CommittedFinish);
                 return refuse(live, rule, Some(event_type), text, session);
             }

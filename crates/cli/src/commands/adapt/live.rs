@@ -203,7 +203,12 @@ impl Live {
     ///
     /// # Errors
     /// As [`output`](Self::output).
-    pub fn item_refused(&mut self, error: &ItemError, place: &str, session: &mut Session) -> anyhow::Result<()> {
+    pub fn item_refused(
+        &mut self,
+        error: &ItemError,
+        place: &str,
+        session: &mut Session,
+    ) -> anyhow::Result<()> {
         if self.is_over() {
             session.note(&self.run_id, &format!("{place} comes after the end and is ignored: {error}"));
             return Ok(());
@@ -257,7 +262,13 @@ impl Live {
             Mode::Yielded { interrupted, .. } => (interrupted?, Revision::new(0)),
             Mode::Coordinated(run) => run.left?,
         };
-        Some(Left { run_id: self.run_id, interrupt_id, revision, remains: self.remains, private: self.private })
+        Some(Left {
+            run_id: self.run_id,
+            interrupt_id,
+            revision,
+            remains: self.remains,
+            private: self.private,
+        })
     }
 
     /// Tells the coordinator, and does what it wants.
@@ -339,7 +350,12 @@ fn note_end(event: &Event<'_>, session: &mut Session) {
 
 impl Coordinated {
     /// Puts the run into the store; gives the revision that it starts from.
-    fn open(&mut self, event: &Event<'static>, started: Record, session: &mut Session) -> anyhow::Result<u64> {
+    fn open(
+        &mut self,
+        event: &Event<'static>,
+        started: Record,
+        session: &mut Session,
+    ) -> anyhow::Result<u64> {
         let Some(plan) = self.open.take() else { bail!("run {} was opened twice", event.run_id) };
         let open = OpenRun {
             owner: Owner::local(),

@@ -131,7 +131,9 @@ const MAX_LINE: u64 = 64 << 20;
 /// The harness is not known, a file cannot be read, or the output cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     if args.sidecar.is_some() {
-        bail!("--sidecar is for harnesses whose answers are not in their stream; no harness of this build is one");
+        bail!(
+            "--sidecar is for harnesses whose answers are not in their stream; no harness of this build is one"
+        );
     }
     let name = args.file.as_deref().filter(|path| *path != Path::new("-"));
     let mut input: Box<dyn BufRead> = match name {

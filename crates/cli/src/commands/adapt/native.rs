@@ -36,8 +36,14 @@ struct Playing {
 
 enum State {
     /// Its decisions are only known at its end.
-    Gathering { head: Head, lines: Vec<(u64, Vec<u8>)> },
-    Playing { adapter: Box<dyn Adapter>, live: Live },
+    Gathering {
+        head: Head,
+        lines: Vec<(u64, Vec<u8>)>,
+    },
+    Playing {
+        adapter: Box<dyn Adapter>,
+        live: Live,
+    },
 }
 
 impl<'a> Native<'a> {
@@ -67,7 +73,9 @@ impl<'a> Native<'a> {
             Place::Inside => {}
         }
         match &mut self.turn {
-            Some(Playing { state: State::Gathering { lines, .. }, .. }) => lines.push((self.number, line.to_vec())),
+            Some(Playing { state: State::Gathering { lines, .. }, .. }) => {
+                lines.push((self.number, line.to_vec()))
+            }
             Some(Playing { state: State::Playing { adapter, live }, .. }) => {
                 feed(&mut **adapter, live, line, self.number, session)?;
             }

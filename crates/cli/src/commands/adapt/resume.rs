@@ -20,7 +20,8 @@ pub fn read(path: &Path) -> anyhow::Result<Resume> {
 }
 
 fn parse(bytes: &[u8]) -> anyhow::Result<Resume> {
-    const KNOWN: [&str; 6] = ["open_calls", "delegations", "interrupt_id", "decisions", "values", "dismissed"];
+    const KNOWN: [&str; 6] =
+        ["open_calls", "delegations", "interrupt_id", "decisions", "values", "dismissed"];
     let json = Json::parse(bytes)?;
     if !json.is_object() {
         bail!("an object was expected");
@@ -31,8 +32,10 @@ fn parse(bytes: &[u8]) -> anyhow::Result<Resume> {
         }
     }
     let open_calls = json.list("open_calls").iter().map(open_call).collect::<anyhow::Result<Vec<_>>>()?;
-    let delegations = json.list("delegations").iter().map(|id| call_id(id, "delegations")).collect::<Result<_, _>>()?;
-    let answers = ["decisions", "values", "dismissed"].into_iter().filter(|key| json.get(key).is_some()).count();
+    let delegations =
+        json.list("delegations").iter().map(|id| call_id(id, "delegations")).collect::<Result<_, _>>()?;
+    let answers =
+        ["decisions", "values", "dismissed"].into_iter().filter(|key| json.get(key).is_some()).count();
     if answers != 1 {
         bail!("exactly one of `decisions`, `values` and `dismissed` was expected");
     }
@@ -58,7 +61,11 @@ fn open_call(json: &Json<'_>) -> anyhow::Result<OpenCall> {
     Ok(OpenCall {
         id: call_id(id, "open_calls")?,
         name: Name::new(text(json, "name")?).context("the `name` of an open call")?,
-        arguments: if json.get("arguments").is_some() { object(json, "arguments")? } else { JsonObject::EMPTY },
+        arguments: if json.get("arguments").is_some() {
+            object(json, "arguments")?
+        } else {
+            JsonObject::EMPTY
+        },
         namespace: path.collect::<anyhow::Result<_>>()?,
     })
 }
@@ -69,7 +76,11 @@ fn decided(json: &Json<'_>) -> anyhow::Result<Decided> {
     Ok(Decided {
         tool_call_id: call_id(id, "tool_call_id")?,
         decision: Decision::parse(&decision).context("a `decision` is approve, edit or reject")?,
-        edited_args: if json.get("edited_args").is_some() { Some(object(json, "edited_args")?) } else { None },
+        edited_args: if json.get("edited_args").is_some() {
+            Some(object(json, "edited_args")?)
+        } else {
+            None
+        },
         message: json.str("message").map(|message| message.lossy().into_owned()),
     })
 }
