@@ -103,7 +103,7 @@ fn encode(events: &[String], protocol: Protocol, numbered: Option<Option<u64>>) 
         match numbered {
             None => out.extend_from_slice(&frames),
             Some(after) if after < Some(event.sequence.value()) => {
-                with_event_id(&frames, event.sequence, &mut out)
+                with_event_id(&frames, event.sequence, &mut out);
             }
             Some(_) => {}
         }

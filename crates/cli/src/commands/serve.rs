@@ -41,18 +41,18 @@ pub struct Args {
 /// The settings are not valid, or store, address or workers cannot be had.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let flags = Overrides { listen: args.listen.clone(), data: args.data.clone() };
-    let config = match load(args.config.as_deref(), &flags)? {
-        Loaded::File(config) => config,
+    let (config, hint) = match load(args.config.as_deref(), &flags)? {
+        Loaded::File(config) => (config, None),
         Loaded::Defaults(config) => first_steps(config)?,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
-    runtime.block_on(serve(&config))?;
+    runtime.block_on(serve(&config, hint))?;
     // A blocking read of a broken disk must not hold the process back.
     runtime.shutdown_timeout(std::time::Duration::from_secs(2));
     Ok(Exit::Clean)
 }
 
-async fn serve(config: &Config) -> anyhow::Result<()> {
+async fn serve(config: &Config, hint: Option<Hint>) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
     let gateway = Gateway::open(config).await?;
@@ -63,6 +63,19 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
     }
     let agents: Vec<&str> = config.agents.keys().map(String::as_str).collect();
     tracing::info!(url = gateway.url(), agents = agents.join(", "), "serving");
+    match hint {
+        Some(Hint::Tour) => tracing::warn!(
+            "no configuration: the agent `tour` plays the recording of a real run. Try it: curl -N -H 'content-type: \
+             application/json' {}/api/v1/chat/stream/start -d '{{\"agent_id\":\"tour\",\"conversation_id\":\"c1\",\
+             \"message\":\"hello\"}}'. For agents of your own start from causeway.example.toml",
+            gateway.url()
+        ),
+        Some(Hint::Nothing) => tracing::warn!(
+            "no configuration and no agents: write causeway.toml (causeway.example.toml shows every setting), or name a \
+             file with --config"
+        ),
+        None => {}
+    }
     let stop = async {
         tokio::select! {
             _ = terminate.recv() => {}
@@ -81,27 +94,26 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a gateway does that was told nothing: play a recording where there is one, and say how to go on.
-fn first_steps(config: Config) -> anyhow::Result<Config> {
+/// What to tell somebody who gave no configuration.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Hint {
+    /// There is something to try.
+    Tour,
+    /// There is not.
+    Nothing,
+}
+
+/// What a gateway does that was told nothing: play a recording where there is one.
+fn first_steps(config: Config) -> anyhow::Result<(Config, Option<Hint>)> {
     if !config.agents.is_empty() {
-        return Ok(config);
+        return Ok((config, None)); // from the environment
     }
-    if Path::new(TOUR_FILE).exists() {
-        tracing::warn!(
-            "no configuration: serving the agent `tour`, the recording of a real run. Try it: curl -N -H 'content-type: \
-             application/json' {}/api/v1/chat/stream/start -d '{{\"agent_id\":\"tour\",\"conversation_id\":\"c1\",\
-             \"message\":\"hello\"}}'. For agents of your own start from causeway.example.toml",
-            format_args!("http://{}", config.server.listen)
-        );
-        let tour = Config::load(TOUR, [], &Overrides::default())
-            .map_err(|findings| anyhow::anyhow!("the built-in agent: {findings:?}"))?;
-        return Ok(Config { agents: tour.agents, ..config });
+    if !Path::new(TOUR_FILE).exists() {
+        return Ok((config, Some(Hint::Nothing)));
     }
-    tracing::warn!(
-        "no configuration and no agents: write causeway.toml (causeway.example.toml shows every setting) or name a file \
-         with --config"
-    );
-    Ok(config)
+    let tour = Config::load(TOUR, [], &Overrides::default())
+        .map_err(|findings| anyhow::anyhow!("the built-in agent: {findings:?}"))?;
+    Ok((Config { agents: tour.agents, ..config }, Some(Hint::Tour)))
 }
 
 #[cfg(test)]

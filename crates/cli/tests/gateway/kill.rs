@@ -44,6 +44,7 @@ pub fn torment(dir: &Path, how: &Torment<'_>, mut at_start: impl FnMut(&Gateway)
     let mut random = Random::seeded();
     let mut gateway = Gateway::start(dir, how.settings);
     let mut all: Vec<String> = Vec::new();
+    let (mut cut, mut shown) = (0, 0);
     for round in 0..how.rounds {
         let client = gateway.client;
         let mut readers = Vec::new();
@@ -77,9 +78,13 @@ pub fn torment(dir: &Path, how: &Torment<'_>, mut at_start: impl FnMut(&Gateway)
             if body.contains("event: done\n") || body.contains("\"outcome\": \"success\"") {
                 assert_eq!(run["status"], "finished", "round {round}: {run_id} was seen finished");
             }
+            cut += u32::from(run["status"] == "uncertain" || run["status"] == "error");
+            shown += u32::from(!body.is_empty());
             all.push(run_id);
         }
     }
+    println!("{} runs, {cut} cut by a kill, {shown} seen by a client", all.len());
+    assert!(cut > 0 && shown > 0, "no run was killed in its middle: the test tests nothing");
     check_heads(&gateway.client, how);
     for run_id in &all {
         check_whole(&stored(&gateway.client, run_id));

@@ -1,4 +1,5 @@
 //! The gateway end to end: the binary, its HTTP routes byte by byte, its command line, its data directory.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 
 #[path = "../../../../tests/support/gateway.rs"]
 mod gateway;

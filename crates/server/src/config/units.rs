@@ -67,7 +67,7 @@ pub fn show_duration(duration: Duration) -> String {
 /// Prints a size the way [`size`] reads it.
 pub fn show_size(bytes: u64) -> String {
     for (unit, scale) in [("GiB", 1u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] {
-        if bytes >= scale && bytes % scale == 0 {
+        if bytes >= scale && bytes.is_multiple_of(scale) {
             return format!("{}{unit}", bytes / scale);
         }
     }

@@ -243,7 +243,7 @@ fn before_a_run(error: &Error) -> Option<&'static str> {
         | Error::FilesNotAllowed { .. }
         | Error::Refused(_)
         | Error::BeyondEnd { .. } => None,
-        Error::ShuttingDown => Some(NO_CAPACITY),
+        Error::ShuttingDown | Error::AtCapacity { .. } => Some(NO_CAPACITY),
         other => {
             tracing::error!(error = %other, "a run could not be started");
             Some(NOT_STARTED)

@@ -28,6 +28,12 @@ pub fn refused(error: &Error) -> Problem {
         Error::BeyondEnd { last, .. } => {
             Problem::parameter(format!("the cursor is beyond the end of the run, whose last event is {last}"))
         }
+        Error::AtCapacity { .. } => Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "at_capacity",
+            "all workers of this agent are busy; try again in a moment",
+        )
+        .action("retry"),
         Error::ShuttingDown => Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "shutting_down",
