@@ -12,49 +12,24 @@ pub(crate) struct Budget {
     events: u64,
     bytes: u64,
     text: usize,
-    reserve: Reserve,
-}
-
-/// What is kept back of the events and bytes of a run, so that it can always be closed: only namespace exits and
-/// terminals may use it.
-#[derive(Clone, Copy, Debug)]
-enum Reserve {
-    /// Every event may use the whole budget.
-    None,
-    /// Room for one exit of every namespace that may be open, and a terminal.
-    ForClosing,
 }
 
 impl Budget {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self { limits, events: 0, bytes: 0, text: 0, reserve: Reserve::None }
+        Self { limits, events: 0, bytes: 0, text: 0 }
     }
 
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// From now on room is kept for closing the run.
-    pub(crate) fn reserve_for_closing(&mut self) {
-        self.reserve = Reserve::ForClosing;
-    }
-
-    /// One more event of `encoded_len` bytes; `closes` says whether it is a namespace exit or a terminal.
-    pub(crate) fn check_event(&self, encoded_len: usize, closes: bool) -> Result<(), Violation> {
-        let (events, bytes) = match self.reserve {
-            Reserve::ForClosing if !closes => {
-                let events = widen(self.limits.open_namespaces).saturating_add(1);
-                // Ids and names of an exit, its path included, or the message of an error; an escape doubles a byte.
-                let ids = self.limits.namespace_depth.saturating_add(4).saturating_mul(self.limits.id_bytes);
-                let event = widen(ids.saturating_add(self.limits.message_bytes)).saturating_mul(2);
-                (events, events.saturating_mul(event))
-            }
-            Reserve::ForClosing | Reserve::None => (0, 0),
-        };
-        if self.events.saturating_add(events) >= self.limits.run_events {
+    /// One more event of `encoded_len` bytes. Whoever must be able to close a run that exceeds its sums keeps room for
+    /// that itself.
+    pub(crate) fn check_event(&self, encoded_len: usize) -> Result<(), Violation> {
+        if self.events >= self.limits.run_events {
             return Err(Violation::TooManyEvents { limit: self.limits.run_events });
         }
-        if self.bytes.saturating_add(widen(encoded_len)).saturating_add(bytes) > self.limits.run_bytes {
+        if self.bytes.saturating_add(widen(encoded_len)) > self.limits.run_bytes {
             return Err(Violation::TooManyRunBytes { limit: self.limits.run_bytes });
         }
         Ok(())

@@ -121,13 +121,6 @@ impl Validator {
         self
     }
 
-    /// Keeps back enough of the run's events and bytes (R11) for closing it: an event that is neither a namespace exit
-    /// nor a terminal is refused that much earlier. For whoever must end a run that exceeds its sums.
-    pub fn keeping_room_to_close(mut self) -> Self {
-        self.budget.reserve_for_closing();
-        self
-    }
-
     /// Accepts the next event. `encoded_len` is its length as one line of JSON, in bytes.
     ///
     /// # Errors
@@ -231,8 +224,7 @@ impl Validator {
         self.order.check(facts.sequence)?;
         let run = self.run.check_phase(facts.sequence, facts.namespace, facts.data)?;
         let (step, place) = self.check_data(facts, proof)?;
-        let closes = facts.data.is_terminal() || matches!(facts.data, EventData::NamespaceExited(_));
-        self.budget.check_event(facts.encoded_len, closes)?;
+        self.budget.check_event(facts.encoded_len)?;
         Ok(Plan { run, place, step })
     }
 

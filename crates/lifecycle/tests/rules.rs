@@ -388,19 +388,6 @@ fn r11_sums_are_bounded() {
 }
 
 #[test]
-fn r11_room_is_kept_to_close_a_run_that_exceeds_its_sums() {
-    let few =
-        || limited(|limits| (limits.run_events, limits.open_namespaces) = (8, 2)).keeping_room_to_close();
-    let inside = "run.started; tool.started t; @t namespace.entered a t; @t/n namespace.entered b t";
-    check_with(&format!("{inside}; warning; warning"), few(), "5: R11Sums: the run has more than 8 events");
-    check_with(
-        &format!("{inside}; warning; @t/n namespace.exited b t; @t namespace.exited a t; run.error."),
-        few(),
-        "ok",
-    );
-}
-
-#[test]
 fn r12_a_stream_that_closes_has_a_terminal() {
     check(".", "end: R12ClosedWithoutTerminal: the stream ends without a terminal");
     check("run.started; warning.", "end: R12ClosedWithoutTerminal: the stream ends without a terminal");
