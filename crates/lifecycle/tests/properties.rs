@@ -80,6 +80,7 @@ fn spoil(line: &str, kind: u8, which: u8) -> Vec<u8> {
         ["version", "type", "run_id", "conversation_id", "sequence", "timestamp", "namespace", "data"];
     let field = fields[usize::from(which) % fields.len()];
     let inner = required(value["type"].as_str().unwrap());
+    let too_many = if value["type"] == "interrupt.requested" { 4_300_000 } else { 530_000 };
     match kind % 21 {
         0 => drop(value.as_object_mut().unwrap().remove(field)),
         1 => value[field] = Value::Null,
@@ -100,10 +101,10 @@ fn spoil(line: &str, kind: u8, which: u8) -> Vec<u8> {
         16 => drop(value["data"].as_object_mut().unwrap().remove(inner)),
         17 => value["data"][inner] = Value::Null,
         18 => value["data"][inner] = json!(17),
-        19 => value["data"][inner] = json!("x".repeat(5_000_000)),
+        19 => value["data"][inner] = json!("x".repeat(too_many)),
         _ => {
             // Larger than any event, in a place where white space is legal.
-            let padded = format!("{{{}{}", " ".repeat(5_000_000), &line[1..]);
+            let padded = format!("{{{}{}", " ".repeat(too_many), &line[1..]);
             return padded.into_bytes();
         }
     }
