@@ -137,10 +137,7 @@ pub(crate) async fn close(store: &Arc<dyn Store>, run: &Lost) -> Result<Option<S
 }
 
 /// What to append so that the run is over, from what its log holds.
-async fn closing_records(
-    store: &Arc<dyn Store>,
-    run: &Lost,
-) -> Result<Option<(Vec<Record>, Status)>, Error> {
+async fn closing_records(store: &Arc<dyn Store>, run: &Lost) -> Result<Option<(Vec<Record>, Status)>, Error> {
     let mut coordinator: Option<Coordinator> = None;
     let mut after: Option<Sequence> = None;
     let mut unreadable = false;

@@ -445,3 +445,24 @@ async fn a_driver_that_breaks_down_takes_only_its_own_run_with_it() {
     }
     assert_eq!(engine.metrics().active, 0);
 }
+
+#[tokio::test]
+async fn a_run_whose_log_is_damaged_is_closed_as_uncertain() {
+    let store = MemoryStore::new();
+    let harness = Scripted::new([vec![begin(), Step::Hang]]);
+    let first = engine(agent(&harness), Arc::new(store.clone())).await;
+    let run_id = start(&first, "c").await;
+    let broken = Record {
+        sequence: Sequence::new(1).unwrap(),
+        timestamp: causeway_contract::timestamp::Timestamp::from_unix(0, 0),
+        event_type: causeway_contract::EventType::TextDelta,
+        namespace: "[]".into(),
+        data: r#"{"message_id":"never started","delta":"x"}"#.into(),
+    };
+    store.append(&run_id, causeway_store::model::Generation::new(1), vec![broken]).await.unwrap();
+    let second = engine(agent(&harness), Arc::new(store.restarted())).await;
+    let all = follow(&second, &run_id, None).await.unwrap();
+    assert_eq!(story(&all), "run.started; text.delta; run.error thread_durability_uncertain");
+    let next = start(&second, "c").await;
+    assert!(!follow(&second, &next, None).await.unwrap().is_empty());
+}
