@@ -396,11 +396,11 @@ impl<'a> Reader<'a> {
             self.at += 1;
         }
         let piece = self.bytes.get(from..self.at).unwrap_or_default();
-        if self.peek() == Some(b'"') {
-            if let Ok(text) = std::str::from_utf8(piece) {
-                self.at += 1;
-                return Ok(JsonStr { text: Cow::Borrowed(text), lone: false });
-            }
+        if self.peek() == Some(b'"')
+            && let Ok(text) = std::str::from_utf8(piece)
+        {
+            self.at += 1;
+            return Ok(JsonStr { text: Cow::Borrowed(text), lone: false });
         }
         self.at = from;
         self.copied()

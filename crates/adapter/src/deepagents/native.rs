@@ -132,7 +132,7 @@ fn collect<'j, 'a>(value: &'j Json<'a>, report: &mut Report<'j, 'a>, depth: usiz
             match value.get("messages") {
                 // A list that removes everything first, or replaces the channel, is the history played again.
                 Some(Json::Array(messages)) if !messages.iter().any(removes_all) => {
-                    report.messages.extend(messages)
+                    report.messages.extend(messages);
                 }
                 Some(message @ Json::Object(_)) if message.text("type") != Some("Overwrite") => {
                     report.messages.push(message);

@@ -14,7 +14,7 @@ use super::interrupt::field_name;
 use super::native::FORM;
 use super::snapshot::{Kind, Pause, Snapshot};
 use crate::json::{Json, write_string};
-use crate::redact::MARK;
+use crate::project::restored;
 use crate::turn::{Answer, AnswerError, Decided, Resume};
 
 /// The native value for an answer.
@@ -165,38 +165,6 @@ fn edited(pause: &Pause, decided: &Decided) -> Option<String> {
     let mut out = String::new();
     restored(&json, Some(&original), &mut out);
     Some(out)
-}
-
-/// Writes `edited`; a string that still holds `[redacted]` is the original one again (decisions §7).
-fn restored(edited: &Json<'_>, original: Option<&Json<'_>>, out: &mut String) {
-    match (edited, original) {
-        (Json::String(text), Some(original @ Json::String(_))) if text.lossy().contains(MARK) => {
-            original.write(out)
-        }
-        (Json::Array(items), original) => {
-            out.push('[');
-            for (n, item) in items.iter().enumerate() {
-                if n > 0 {
-                    out.push(',');
-                }
-                restored(item, original.and_then(|json| json.items().get(n)), out);
-            }
-            out.push(']');
-        }
-        (Json::Object(members), original) => {
-            out.push('{');
-            for (n, (key, value)) in members.iter().enumerate() {
-                if n > 0 {
-                    out.push(',');
-                }
-                write_string(&key.lossy(), out);
-                out.push(':');
-                restored(value, original.and_then(|json| json.get(&key.lossy())), out);
-            }
-            out.push('}');
-        }
-        (other, _) => other.write(out),
-    }
 }
 
 /// The arguments of a form with `value` set in each field that has one.

@@ -97,7 +97,7 @@ impl DeepAgents {
             let edits = report.edits.or(edits);
             for message in &report.messages {
                 if is_model(message) {
-                    self.model(source, &namespace, message, edits, parent.clone())?;
+                    self.model(source, &namespace, message, edits, parent.as_ref())?;
                 } else if is_tool(message) {
                     self.result(&namespace, message, report)?;
                 }
@@ -124,7 +124,7 @@ impl DeepAgents {
         namespace: &Namespace<'static>,
         message: &Json<'_>,
         edits: Option<&Json<'_>>,
-        parent: Option<MessageId<'static>>,
+        parent: Option<&MessageId<'static>>,
     ) -> Result<(), ItemError> {
         let calls = message.list("tool_calls");
         let id = message.text("id");
@@ -150,7 +150,7 @@ impl DeepAgents {
                         && arguments.is_none_or(|arguments| open.has_arguments(arguments))
                 });
             if !repeated {
-                self.start(&native, &name, arguments, namespace, parent.clone(), id)?;
+                self.start(&native, &name, arguments, namespace, parent.cloned(), id)?;
             }
             here.push(native);
         }
@@ -256,7 +256,7 @@ impl DeepAgents {
                 };
                 let marked = message.get("additional_kwargs").and_then(|kwargs| kwargs.get("lc_data"));
                 let refused = marked.and_then(|data| data.text("decision")) == Some("reject")
-                    || (status && report.messages.iter().any(|other| asked(&other)));
+                    || (status && report.messages.iter().any(asked));
                 let refusal = if call.name == *FORM { Refusal::Dismissed } else { Refusal::Rejected };
                 refused.then_some(refusal)
             }

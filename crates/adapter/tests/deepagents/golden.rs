@@ -107,7 +107,7 @@ fn play(golden: &Json<'_>, known: bool) -> Run {
             }
             "on_stream_end" if asked.is_some() || failing => {}
             "on_stream_end" => {
-                run.line(br#"{"kind":"end","state":{"head":"h","interrupts":[],"next":[]}}"#).unwrap()
+                run.line(br#"{"kind":"end","state":{"head":"h","interrupts":[],"next":[]}}"#).unwrap();
             }
             "on_run_finish" => {}
             "on_input_required" => {

@@ -237,7 +237,7 @@ fn check_subagents(name: &str, runs: &[Run], expected: &Json<'_>) {
         for draft in runs.iter().flat_map(|run| &run.drafts) {
             match &draft.data {
                 EventData::TextDelta(piece) if parent_of(draft).as_deref() == Some(parent) => {
-                    text.push_str(&piece.delta)
+                    text.push_str(&piece.delta);
                 }
                 EventData::NamespaceExited(exit) if exit.parent_tool_call_id.as_str() == parent => {
                     outcome = Some(exit.outcome);
