@@ -124,7 +124,7 @@ impl Drive {
     pub(crate) async fn run(self, first: Record) {
         let (inner, feed) = (Arc::clone(&self.inner), Arc::clone(&self.feed));
         let lost = Lost { crash: Crash::Fault, ..self.lost.clone() };
-        if AssertUnwindSafe(self.to_the_end(first)).catch_unwind().await.is_err() {
+        if AssertUnwindSafe(self.drive(first)).catch_unwind().await.is_err() {
             tracing::error!(run_id = %lost.run_id, "the task of this run broke down");
             inner.forget(&lost.run_id);
             feed.close(Closing::WithoutTerminal);
@@ -133,7 +133,7 @@ impl Drive {
         }
     }
 
-    async fn to_the_end(mut self, first: Record) {
+    async fn drive(mut self, first: Record) {
         self.unshown.push_back(first);
         self.tell(Signal::Opened { base_revision: self.base_revision });
         loop {
