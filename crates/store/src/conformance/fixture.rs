@@ -59,7 +59,11 @@ pub fn record_at(seconds: i64, number: u64, event_type: EventType, data: &str) -
         sequence: sequence(number),
         timestamp: Timestamp::from_unix(seconds, 123_000_000),
         event_type,
-        namespace: if number.is_multiple_of(2) { Str::Borrowed("[]") } else { Str::from(r#"["call"]"#.to_owned()) },
+        namespace: if number.is_multiple_of(2) {
+            Str::Borrowed("[]")
+        } else {
+            Str::from(r#"["call"]"#.to_owned())
+        },
         data: Payload::from(data),
     }
 }

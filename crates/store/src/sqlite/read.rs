@@ -147,6 +147,8 @@ pub(crate) fn runs(
         also(" AND r.agent_id = ?", agent_id.as_str().to_owned().into());
     }
     if let Some(conversation_id) = &filter.conversation_id {
+        // The owner again, so that the conversation is found by its index.
+        also(" AND c.owner = ?", owner.as_str().to_owned().into());
         also(" AND c.conversation_id = ?", conversation_id.as_str().to_owned().into());
     }
     if let Some(since) = filter.since {

@@ -11,9 +11,10 @@ use causeway_contract::receipt::CommitReceipt;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::error::{Cause, Refusal, Unavailable};
+use crate::model::interrupt::expired;
 use crate::model::{
     Archived, ConsumeInterrupt, Deleted, Epoch, Fenced, Final, Generation, HeadMove, InterruptCommit,
-    InterruptStatus, Open, OpenRun, Opened, Owner, Revision, Status, Withdrawal, expired,
+    InterruptStatus, Open, OpenRun, Opened, Owner, Revision, Status, Withdrawal,
 };
 use crate::record::Record;
 use crate::rules::{self, Ending, RunState};
