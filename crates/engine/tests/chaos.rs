@@ -1,5 +1,6 @@
 //! Random trouble for many runs at once, on both stores: what was shown stays true, every run gets one terminal, and
 //! the head moves with a success only.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 #[path = "support/harness.rs"]
 mod harness;

@@ -1,4 +1,5 @@
 //! The coordinator as a story: what happens, and what is in the log afterwards.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[path = "support/offline.rs"]
 mod offline;

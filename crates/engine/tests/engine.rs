@@ -1,4 +1,5 @@
 //! Runs from start to end through the engine: what readers see, what the store has, who may do what.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[path = "support/harness.rs"]
 mod harness;

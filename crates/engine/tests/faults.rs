@@ -1,4 +1,5 @@
 //! A store that refuses, forgets to answer, or goes away: the truth is told, other runs notice nothing.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[path = "support/harness.rs"]
 mod harness;

@@ -3,6 +3,7 @@
 //! The real [`Coordinator`] and the real log in memory are in the state of the model; only the world around them is
 //! made up: a harness that may die, a store whose answers get lost while the write is still on its way, a gateway
 //! that is killed between any two steps.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 #[path = "../support/mod.rs"]
 mod support;
