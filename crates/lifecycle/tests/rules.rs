@@ -297,6 +297,10 @@ fn r10_events_stand_in_active_namespaces() {
         "run.started; tool.started t; @t namespace.entered a t; @t/n namespace.entered b t; @n warning",
         "4: R10ActiveNamespace: namespace n is not active",
     );
+    check(
+        "run.started; tool.started t; @t namespace.entered a t; @t/n namespace.entered b t; @x/n warning",
+        "4: R10ActiveNamespace: namespace x/n is not active",
+    );
 }
 
 #[test]

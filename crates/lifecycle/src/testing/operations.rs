@@ -45,10 +45,11 @@ fn operation(choices: &mut Choices<'_>, sequence: u64) -> Event<'static> {
     let message = *choices.one_of(&["a", "b", "c"]).unwrap();
     let call = *choices.one_of(&["s", "t", "u"]).unwrap();
     let agent = *choices.one_of(&["x", "x", "x", "y"]).unwrap();
-    let namespace = match choices.below(8) {
-        0..=3 => Namespace::root(),
-        4 | 5 => script::path("s"),
-        6 => script::path("s/t"),
+    let namespace = match choices.below(12) {
+        0..=5 => Namespace::root(),
+        6..=8 => script::path("s"),
+        9 => script::path("s/t"),
+        10 => script::path("u/t"),
         _ => script::path("t"),
     };
     let message_id = script::message_id(message);
