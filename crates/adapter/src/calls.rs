@@ -48,16 +48,26 @@ pub(crate) struct Calls {
     all: Vec<Call>,
     by_native: HashMap<String, Vec<usize>>,
     used: HashSet<ToolCallId<'static>>,
-    /// Ids that calls of the interrupted run had, where they differ from the native ones.
-    aliases: HashMap<String, Vec<ToolCallId<'static>>>,
+    /// Calls that the interrupted run left open, by native id: where they were, and the ids they keep.
+    inherited: HashMap<String, Vec<(Namespace<'static>, ToolCallId<'static>)>>,
     /// Messages whose calls were started.
     seen: HashSet<String>,
 }
 
 impl Calls {
-    /// Makes the next call with this native id keep the id it had in the interrupted run.
-    pub(crate) fn alias(&mut self, native: String, id: ToolCallId<'static>) {
-        self.aliases.entry(native).or_default().push(id);
+    /// Makes the call with this native id keep the id it had in the interrupted run.
+    pub(crate) fn inherit(&mut self, native: String, namespace: Namespace<'static>, id: ToolCallId<'static>) {
+        self.inherited.entry(native).or_default().push((namespace, id));
+    }
+
+    /// The id that a call of the interrupted run keeps, if it was not started again yet.
+    pub(crate) fn inherits(
+        &self,
+        native: &str,
+        namespace: &Namespace<'static>,
+    ) -> Option<&ToolCallId<'static>> {
+        let ids = self.inherited.get(native)?;
+        ids.iter().find(|(place, _)| place == namespace).or_else(|| ids.first()).map(|(_, id)| id)
     }
 
     /// Whether the calls of this native message were started; remembers the message.
@@ -67,10 +77,20 @@ impl Calls {
 
     /// The id for a new call with this native id.
     pub(crate) fn new_id(&mut self, native: &str, max: usize) -> ToolCallId<'static> {
-        if let Some(ids) = self.aliases.get_mut(native)
-            && !ids.is_empty()
-        {
-            let id = ids.remove(0);
+        self.new_id_in(native, &Namespace::root(), max)
+    }
+
+    /// The id for a new call with this native id in this namespace.
+    pub(crate) fn new_id_in(
+        &mut self,
+        native: &str,
+        namespace: &Namespace<'static>,
+        max: usize,
+    ) -> ToolCallId<'static> {
+        if let Some(id) = self.inherits(native, namespace).cloned() {
+            if let Some(ids) = self.inherited.get_mut(native) {
+                ids.retain(|(_, other)| *other != id);
+            }
             if !self.used.contains(&id) {
                 return id;
             }
@@ -83,6 +103,7 @@ impl Calls {
             let base = base.as_ref().map_or("call", ToolCallId::as_str);
             if let Some(id) = text::call_id(&format!("{base}{suffix}"), max)
                 && !self.used.contains(&id)
+                && !self.inherited.values().flatten().any(|(_, other)| *other == id)
             {
                 return id;
             }
@@ -96,6 +117,11 @@ impl Calls {
         self.by_native.entry(call.native.clone()).or_default().push(at);
         self.all.push(call);
         at
+    }
+
+    /// Whether no call was started.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
     }
 
     /// A call by its place.
@@ -118,11 +144,30 @@ impl Calls {
         self.places(native).find(|&at| self.all.get(at).is_some_and(|call| call.open))
     }
 
-    /// The first open call with this native id that no task runs yet; else the first open one.
-    pub(crate) fn unbound(&self, native: &str) -> Option<usize> {
+    /// Whether a call with this native id was started in this namespace.
+    pub(crate) fn knows_in(&self, native: &str, namespace: &Namespace<'static>) -> bool {
+        self.places(native).any(|at| self.all.get(at).is_some_and(|call| call.namespace == *namespace))
+    }
+
+    /// The first open call with this native id, one of this namespace before others: two subagents may use one id.
+    pub(crate) fn open_in(&self, native: &str, namespace: &Namespace<'static>) -> Option<usize> {
+        let here = |call: &Call| call.open && call.namespace == *namespace;
         self.places(native)
-            .find(|&at| self.all.get(at).is_some_and(|call| call.open && !call.bound))
+            .find(|&at| self.all.get(at).is_some_and(here))
             .or_else(|| self.open_by_native(native))
+    }
+
+    /// The same, but first those that no task runs yet.
+    pub(crate) fn unbound_in(&self, native: &str, namespace: &Namespace<'static>) -> Option<usize> {
+        let free = |call: &Call| call.open && !call.bound && call.namespace == *namespace;
+        self.places(native)
+            .find(|&at| self.all.get(at).is_some_and(free))
+            .or_else(|| self.open_in(native, namespace))
+    }
+
+    /// The last call with this native id.
+    pub(crate) fn last_by_native(&self, native: &str) -> Option<usize> {
+        self.places(native).last()
     }
 
     fn places(&self, native: &str) -> impl Iterator<Item = usize> + '_ {

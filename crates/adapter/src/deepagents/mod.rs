@@ -130,10 +130,10 @@ impl DeepAgents {
         if let Some(resume) = &resume {
             let snapshot = resume.private.as_deref().and_then(Snapshot::from_json).unwrap_or_default();
             verdicts = Verdicts::of(resume, &snapshot);
-            for (native, id) in snapshot.aliases {
-                if let Some(id) = text::call_id(&id, options.limits.id_bytes) {
-                    calls.alias(native, id);
-                }
+            for call in &resume.open_calls {
+                let alias = snapshot.aliases.iter().find(|(_, id)| call.id == *id.as_str());
+                let native = alias.map_or_else(|| call.id.as_str().to_owned(), |(native, _)| native.clone());
+                calls.inherit(native, call.namespace.clone(), call.id.clone());
             }
         }
         let mut adapter = Self {
@@ -218,7 +218,7 @@ impl DeepAgents {
         namespace: &Namespace<'static>,
         message: Option<&str>,
     ) -> Result<Call, ItemError> {
-        let id = self.calls.new_id(native, self.options.limits.id_bytes);
+        let id = self.calls.new_id_in(native, namespace, self.options.limits.id_bytes);
         let arguments = match (self.verdicts.edits.get(id.as_str()), arguments) {
             (Some(edited), _) => edited.clone(),
             (None, Some(given @ Json::Object(_))) => given.to_text(),

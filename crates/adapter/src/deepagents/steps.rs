@@ -144,11 +144,13 @@ impl DeepAgents {
             let name = name.map(|name| name.lossy().into_owned()).unwrap_or_default();
             // A message without an id cannot be told from its repetition but by what it says.
             let repeated = !here.contains(&native)
-                && self.calls.open_by_native(&native).and_then(|at| self.calls.get(at)).is_some_and(|open| {
-                    (id.is_none() || open.message.is_none())
-                        && open.name == *name.as_str()
-                        && arguments.is_none_or(|arguments| open.has_arguments(arguments))
-                });
+                && self.calls.open_in(&native, namespace).and_then(|at| self.calls.get(at)).is_some_and(
+                    |open| {
+                        (id.is_none() || open.message.is_none())
+                            && open.name == *name.as_str()
+                            && arguments.is_none_or(|arguments| open.has_arguments(arguments))
+                    },
+                );
             if !repeated {
                 self.start(&native, &name, arguments, namespace, parent.cloned(), id)?;
             }
@@ -204,7 +206,7 @@ impl DeepAgents {
         report: &Report<'_, '_>,
     ) -> Result<(), ItemError> {
         let native = message.str("tool_call_id").map(|id| id.lossy().into_owned()).unwrap_or_default();
-        let at = match self.calls.open_by_native(&native) {
+        let at = match self.calls.open_in(&native, namespace) {
             Some(at) => at,
             None => match self.reopened(&native, namespace)? {
                 Some(at) => at,
@@ -225,10 +227,11 @@ impl DeepAgents {
     /// Starts a call of the interrupted run that only its end speaks of.
     fn reopened(&mut self, native: &str, namespace: &Namespace<'static>) -> Result<Option<usize>, ItemError> {
         let Some(resume) = &self.resume else { return Ok(None) };
-        if self.calls.knows(native) {
+        if self.calls.knows_in(native, namespace) {
             return Ok(None);
         }
-        let Some(call) = resume.open_calls.iter().find(|call| call.id == *native).cloned() else {
+        let Some(id) = self.calls.inherits(native, namespace) else { return Ok(None) };
+        let Some(call) = resume.open_calls.iter().find(|call| call.id == *id).cloned() else {
             return Ok(None);
         };
         let arguments = call.arguments.as_str().to_owned();

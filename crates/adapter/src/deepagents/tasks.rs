@@ -42,11 +42,15 @@ impl DeepAgents {
             if !tools && !delegates {
                 continue;
             }
-            if !self.calls.knows(&native) {
-                let namespace = self.spaces.resolve(source);
+            let namespace = self.spaces.resolve(source);
+            if !self.calls.knows_in(&native, &namespace) {
+                let resumes = self.resume.as_ref().is_some_and(|resume| !resume.open_calls.is_empty());
+                if resumes && self.calls.inherits(&native, &namespace).is_none() {
+                    continue; // it ended in the interrupted run, and was shown there
+                }
                 self.start(&native, &name, call.get("args"), &namespace, None, None)?;
             }
-            let Some(at) = self.calls.unbound(&native) else { continue };
+            let Some(at) = self.calls.unbound_in(&native, &namespace) else { continue };
             if let Some(open) = self.calls.get_mut(at) {
                 open.bound = true;
             }

@@ -594,6 +594,7 @@ fn on_a_resume_cached_results_of_the_run_before_are_not_shown() {
                 ),
             ),
             task("[]", "t1", "a", "ask", "{}"),
+            task("[]", "t2", "w", "t", "{}"),
             step("[]", "tools", &result("a", "blue it is")),
             end("[]"),
         ],
@@ -644,5 +645,58 @@ fn a_suffixed_call_keeps_its_id_in_the_resumed_run() {
     assert_eq!(
         shown(&run),
         ["tool.started c#2 t {}", "tool.error c#2 tool_rejected \"no\"", "run.finished end_turn"]
+    );
+}
+
+#[test]
+fn two_subagents_may_use_one_call_id_also_over_an_interrupt() {
+    let delegate = r#"{"subagent_type":"s"}"#;
+    let both = |again: bool| {
+        let mut lines = Vec::new();
+        if !again {
+            lines.push(step(
+                "[]",
+                "model",
+                &calls("m", &[("k1", "task", delegate), ("k2", "task", delegate)]),
+            ));
+        }
+        lines.push(task("[]", "t1", "k1", "task", delegate));
+        lines.push(task("[]", "t2", "k2", "task", delegate));
+        let node = if again { "HumanInTheLoopMiddleware.after_model" } else { "model" };
+        // The second subagent is quicker both times.
+        lines.push(step(r#"["tools:t2"]"#, node, &calls("n2", &[("h", "t", r#"{"n":2}"#)])));
+        lines.push(step(r#"["tools:t1"]"#, node, &calls("n1", &[("h", "t", r#"{"n":1}"#)])));
+        lines
+    };
+    let mut lines = both(false);
+    for (task, interrupt) in [("t1", "i1"), ("t2", "i2")] {
+        let raised = format!(r#"{{"__interrupt__":[{}]}}"#, gate(interrupt, &[("t", "{}")]));
+        lines.push(chunk(&format!(r#"["tools:{task}"]"#), "updates", &raised));
+    }
+    let (one, two) = (gate("i1", &[("t", r#"{"n":1}"#)]), gate("i2", &[("t", r#"{"n":2}"#)]));
+    lines.push(end(&format!("[{one},{two}]")));
+    let before = play(&lines);
+    let (open_calls, delegations) = before.left_open();
+    let ids: Vec<_> = open_calls.iter().map(|call| (call.id.as_str(), call.arguments.as_str())).collect();
+    assert_eq!(ids, [("k1", delegate), ("k2", delegate), ("h", r#"{"n":2}"#), ("h#2", r#"{"n":1}"#)]);
+
+    let private = before.states[0].private.clone();
+    let edit = decided("h#2", Decision::Edit, Some(r#"{"n":9}"#));
+    let answer = Answer::Decisions(vec![edit, decided("h", Decision::Approve, None)]);
+    let value = resume_value(&private, &answer).unwrap();
+    assert!(value.starts_with(r#"{"i1":{"decisions":[{"type":"edit""#), "{value}");
+    let turn = Turn::Resume(Resume { open_calls, delegations, answer: Some(answer), private: Some(private) });
+    let mut lines = both(true);
+    lines.push(step(r#"["tools:t1"]"#, "tools", &result("h", "nine")));
+    lines.push(step(r#"["tools:t2"]"#, "tools", &result("h", "two")));
+    let run = play_with(turn, options(), &lines);
+    assert_eq!(
+        shown(&run)[4..],
+        [
+            r#"tool.started ["k2"] h t {"n":2}"#,
+            r#"tool.started ["k1"] h#2 t {"n":9}"#,
+            r#"tool.finished ["k1"] h#2 "nine""#,
+            r#"tool.finished ["k2"] h "two""#,
+        ]
     );
 }
