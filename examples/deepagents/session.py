@@ -9,6 +9,8 @@ import asyncio
 import contextlib
 import importlib.metadata
 import os
+import sqlite3
+import sys
 import threading
 from collections import OrderedDict
 from typing import Any, BinaryIO
@@ -82,12 +84,19 @@ class Worker:
                 case Cancel(run_id):
                     self.cancel(run_id)
                 case Forget(thread_ids):
-                    at_work = self.turn and self.turn.request.thread_id
-                    await self.states.forget([each for each in thread_ids if each != at_work])
+                    await self.forget(thread_ids)
                 case TurnRequest() as request:
                     self.begin(request)
         except Refusal as refusal:
             self.write(protocol.error(answer_to, refusal))
+
+    async def forget(self, thread_ids: tuple[str, ...]) -> None:
+        at_work = self.turn and self.turn.request.thread_id
+        try:
+            await self.states.forget([each for each in thread_ids if each != at_work])
+        except sqlite3.Error as exc:
+            # Not answered, and no reason to end a turn: the engine may ask again, and until then a file is larger.
+            print(f"cannot forget: {type(exc).__name__}", file=sys.stderr)
 
     def begin(self, request: TurnRequest) -> None:
         if self.turn or self.leaving:

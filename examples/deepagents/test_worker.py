@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import concurrent.futures
 import json
+import os
 import pathlib
 import queue
 import re
@@ -109,6 +110,14 @@ class Process:
         took = time.monotonic() - begun
         assert took < within, f"left after {took:.1f} s"
         return code
+
+    def seconds(self) -> float:
+        """How long it has worked: its own time where the system tells, which other work on the machine does not disturb."""
+        try:
+            fields = pathlib.Path(f"/proc/{self.child.pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(") ")[2].split()
+        except OSError:
+            return time.monotonic()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def kill(self) -> None:
         self.child.send_signal(signal.SIGKILL)
@@ -358,24 +367,24 @@ def test_forgotten_threads_are_gone_and_others_stay(lab: Lab) -> None:
 def test_two_hundred_turns_with_forgetting_stay_small_and_quick(lab: Lab) -> None:
     turns = 200
     worker = lab.worker({"piece": 40, "script": {"root": says(*[f"answer {n}" for n in range(turns)])}})
-    base, took, sizes = None, [], []
+    base, spent, sizes = None, [], []
     for n in range(turns):
-        begun = time.monotonic()
+        before = worker.seconds()
         turn = lab.play(worker, base)
-        took.append(time.monotonic() - begun)
         assert text(turn) == f"answer {n}"
         base = head(turn)
         if n:
             worker.send({"op": "forget", "thread_ids": [f"thread-{n}"]})
+        spent.append(worker.seconds() - before)
         sizes.append(sum(each.stat().st_size for each in lab.db.parent.iterdir()))
     assert turn[-1]["state"]["message_count"] == 2 * turns
-    early, late = sorted(took[20:40])[10], sorted(took[-20:])[10]
-    assert late < max(4 * early, 0.5), (early, late)
+    early, late = sum(spent[20:50]) / 30, sum(spent[-30:]) / 30
+    assert late < 4 * early + 0.02, (early, late)
     assert worker.leave() == 0
     file = lab.db.stat().st_size
     assert file < 2_000_000 and max(sizes) < 12_000_000, (file, max(sizes))
     assert len(lab.rows()) == 1, lab.rows()
-    print(f"  200 turns: {file // 1024} KiB (most {max(sizes) // 1024} with the WAL), a turn {early * 1000:.0f} ms early, {late * 1000:.0f} ms late")
+    print(f"  200 turns: {file // 1024} KiB (most {max(sizes) // 1024} with the WAL), a turn {early * 1000:.0f} ms of work early, {late * 1000:.0f} ms late")
 
 
 # ── cancel ───────────────────────────────────────────────────────────────────
@@ -396,20 +405,20 @@ def test_a_cancel_before_the_turn_begins(lab: Lab) -> None:
 
 
 def test_a_cancel_in_the_middle_of_a_text_keeps_the_question(lab: Lab) -> None:
-    worker = lab.worker({"delay": 0.05, "script": {"root": says("a long story " * 20, "after")}})
+    worker = lab.worker({"delay": 0.05, "script": {"root": says("a long story " * 100, "after")}})
     request = lab.request(None)
     worker.send(request)
     worker.until_chunk("messages")
     begun = time.monotonic()
     worker.send({"op": "cancel", "run_id": request["run_id"]})
     last = worker.until_closed(request["run_id"])[-1]
-    assert last["kind"] == "cancelled" and time.monotonic() - begun < 1, last
+    assert last["kind"] == "cancelled" and time.monotonic() - begun < 4, last
     assert lab.play(worker, last["state"]["head"])[-1]["state"]["message_count"] == 3
 
 
 def test_a_cancel_in_the_middle_of_a_tool_is_taken_at_once(lab: Lab) -> None:
     for tool, ran in (("note", []), ("blocking_note", ["ran"]), ("stubborn_note", ["ran"])):
-        scene = {"tools": [tool], "script": {"root": [lab.note(tool, seconds=1.0), *says("after", "after")]}}
+        scene = {"tools": [tool], "script": {"root": [lab.note(tool, seconds=2.5), *says("after", "after")]}}
         worker = lab.worker(scene)
         request = lab.request(None)
         worker.send(request)
@@ -418,8 +427,8 @@ def test_a_cancel_in_the_middle_of_a_tool_is_taken_at_once(lab: Lab) -> None:
         begun = time.monotonic()
         worker.send({"op": "cancel", "run_id": request["run_id"]})
         last = worker.until_closed(request["run_id"])[-1]
-        assert last["kind"] == "cancelled" and time.monotonic() - begun < 0.9, (tool, last)
-        time.sleep(1.2)  # a tool in a thread, or one that swallows the cancel, goes on; the state is sealed
+        assert last["kind"] == "cancelled" and time.monotonic() - begun < 2, (tool, last)
+        time.sleep(3)  # a tool in a thread, or one that swallows the cancel, goes on; the state is sealed
         assert lab.noted() == ran, (tool, lab.noted())
         turn = lab.play(worker, last["state"]["head"])
         assert "after" in text(turn), turn[-1]
@@ -458,10 +467,10 @@ def test_the_end_of_stdin_cancels_the_turn_and_ends_the_worker(lab: Lab) -> None
         request = lab.request(None)
         worker.send(request)
         worker.until_chunk("tasks", "tools")
-        assert worker.leave(within=3) == 0
+        assert worker.leave(within=4.4) == 0
         assert worker.until_closed(request["run_id"])[-1]["kind"] == "cancelled" and worker.next() is None
     idle = lab.worker()
-    assert idle.leave(within=3) == 0 and idle.next() is None
+    assert idle.leave(within=4.4) == 0 and idle.next() is None
 
 
 def test_the_end_of_stdin_ends_a_worker_that_nobody_reads(lab: Lab) -> None:

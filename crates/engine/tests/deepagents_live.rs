@@ -146,7 +146,7 @@ fn last(records: &[Record]) -> String {
 }
 
 /// A script whose answers follow each other whatever is said.
-fn answers(answers: serde_json::Value) -> Option<serde_json::Value> {
+fn answers(answers: &serde_json::Value) -> Option<serde_json::Value> {
     Some(serde_json::json!({"tools": ["slow_lookup"], "script": {"root": answers}}))
 }
 
@@ -190,7 +190,7 @@ async fn a_cancel_is_told_at_any_moment_and_the_conversation_goes_on() {
 
 #[tokio::test]
 async fn a_cancel_in_the_middle_of_a_tool_is_taken_at_once() {
-    let script = answers(serde_json::json!([
+    let script = answers(&serde_json::json!([
         [{"text": "Looking. "}, {"tool": {"id": "c1", "name": "slow_lookup", "args": {"key": "k", "seconds": 30}}}],
         [{"text": "Still here."}],
         [{"text": "Still here."}],
@@ -210,7 +210,7 @@ async fn a_cancel_in_the_middle_of_a_tool_is_taken_at_once() {
 #[tokio::test]
 async fn a_run_whose_worker_is_killed_leaves_nothing_in_the_next() {
     let slow = |text: &str| serde_json::json!([{"text": format!("{text} "), "delay": 0.01}, {"text": "and so on ".repeat(5), "delay": 0.05}]);
-    let script = answers(serde_json::json!([slow("one"), slow("two"), slow("three")]));
+    let script = answers(&serde_json::json!([slow("one"), slow("two"), slow("three")]));
     let Some(rig) = Rig::new(script).await else { return };
     for said in ["one", "two"] {
         let run_id = rig.start("go").await;
@@ -232,7 +232,7 @@ async fn a_run_whose_worker_is_killed_leaves_nothing_in_the_next() {
 #[tokio::test]
 async fn superseded_states_are_forgotten() {
     let texts: Vec<_> = (0..12).map(|n| serde_json::json!([{"text": format!("answer {n}")}])).collect();
-    let Some(rig) = Rig::new(answers(texts.into())).await else { return };
+    let Some(rig) = Rig::new(answers(&texts.into())).await else { return };
     for n in 0..12 {
         assert_eq!(text(&rig.play("go").await), format!("answer {n}"));
     }

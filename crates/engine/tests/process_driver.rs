@@ -6,6 +6,7 @@
     reason = "helpers of tests may fail the test"
 )]
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -52,13 +53,17 @@ impl Rig {
 }
 
 fn driver(dir: &Path, start: &str, change: impl FnOnce(&mut ProcessConfig)) -> Process {
+    driver_of(dir, start, true, change)
+}
+
+fn driver_of(dir: &Path, start: &str, restore: bool, change: impl FnOnce(&mut ProcessConfig)) -> Process {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/workers/fake.py");
     let command = [python(), script, start, "{data_dir}/{agent}/{conversation}.{epoch}"];
     let mut config = ProcessConfig::new(command.map(str::to_owned).to_vec());
     config.env.insert("REQUESTS".to_owned(), dir.join("requests").to_str().unwrap().to_owned());
     config.env.insert("FLOODED".to_owned(), dir.join("flooded").to_str().unwrap().to_owned());
     change(&mut config);
-    let demand = Demand { agent_id: "helper".to_owned(), harness_id: "deepagents".to_owned(), restore: true };
+    let demand = Demand { agent_id: "helper".to_owned(), harness_id: "deepagents".to_owned(), restore };
     Process::new(demand, config, dir).unwrap()
 }
 
@@ -134,7 +139,11 @@ fn is_alive(pid: &serde_json::Value) -> bool {
 fn has_proc() -> bool {
     let has = Path::new("/proc/self/stat").exists();
     if !has {
-        eprintln!("SKIPPED: no /proc on this machine, so it cannot be seen whether a process runs");
+        // Past the test runner, which hides what passing tests print.
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED: no /proc here, so it cannot be seen whether a process runs"
+        );
     }
     has
 }
@@ -246,7 +255,7 @@ async fn with_scope_run_every_run_has_a_worker_of_its_own() {
 
 #[tokio::test]
 async fn an_idle_worker_leaves_after_a_while() {
-    let rig = Rig::with("well", |config| config.idle_exit = Duration::from_millis(100));
+    let rig = Rig::with("well", |config| config.idle_exit = Duration::from_secs(1));
     assert_eq!(rig.end_of("echo").await, TurnEnd::Regular);
     assert_eq!(rig.process.workers(), 1);
     until("the idle worker left", || rig.process.workers() == 0).await;
@@ -348,7 +357,7 @@ async fn shutdown_kills_what_does_not_leave() {
     assert_eq!(rig.end_of("echo").await, TurnEnd::Regular);
     let begun = Instant::now();
     rig.process.shutdown(Duration::from_millis(200)).await;
-    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_millis(4500), "{:?}", begun.elapsed());
     assert_eq!(rig.process.workers(), 0);
 }
 
@@ -362,6 +371,13 @@ async fn a_worker_that_does_not_start_well_is_unavailable() {
         assert_eq!((lines.len(), end), (0, TurnEnd::Failed(Failure::HarnessUnavailable)), "{start}");
         assert_eq!((rig.process.workers(), rig.records().len()), (0, 0), "{start}");
     }
+}
+
+#[tokio::test]
+async fn a_worker_that_cannot_restore_may_serve_an_ephemeral_agent() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = Rig { process: driver_of(dir.path(), "no restore", false, |_| {}), dir };
+    assert_eq!(rig.end_of("echo").await, TurnEnd::Regular);
 }
 
 #[tokio::test]
@@ -433,11 +449,13 @@ async fn children_of_a_worker_that_died_are_ended() {
         return;
     }
     let rig = Rig::new("well");
-    let mut session = rig.process.begin(message("c", "die leaving a child"));
-    line(session.as_mut()).await;
-    let child = line(session.as_mut()).await["data"]["child"].clone();
-    assert_eq!(drain(session.as_mut()).await.1, TurnEnd::Broken);
-    assert!(!is_alive(&child));
+    for text in ["die leaving a child", "die with the pipe held"] {
+        let mut session = rig.process.begin(message("c", text));
+        line(session.as_mut()).await;
+        let child = line(session.as_mut()).await["data"]["child"].clone();
+        assert_eq!(drain(session.as_mut()).await.1, TurnEnd::Broken, "{text}");
+        assert!(!is_alive(&child), "{text}");
+    }
 }
 
 #[tokio::test]
@@ -478,10 +496,13 @@ async fn a_flood_waits_in_the_pipe_while_nobody_reads() {
     let flooded = rig.dir.path().join("flooded");
     let written = || std::fs::read_to_string(&flooded).ok().and_then(|text| text.trim().parse::<u32>().ok());
     until("it writes", || written().is_some()).await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    let before = written();
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    assert_eq!(written(), before, "it goes on writing though nobody reads");
+    let mut before = None;
+    let deadline = Instant::now() + PATIENCE;
+    while before != written() {
+        assert!(Instant::now() < deadline, "it goes on writing though nobody reads");
+        before = written();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
     assert!(before.unwrap() < 100, "lines of 10 KB that were taken without being asked for: {before:?}");
     for _ in 0..300 {
         line(session.as_mut()).await;

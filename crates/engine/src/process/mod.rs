@@ -11,6 +11,8 @@
 //!                                                        │  the group is killed  │  to leave, then killed
 //!                                                        └─ died: closed         └─ died or spoke: killed
 //! ```
+//! Out of reach: a child that a worker puts into a process group of its own. It loses its pipes, not its life.
+//!
 //! Whoever holds a [`worker::Worker`] owns its process; dropping it kills the group. At any moment one place holds it:
 //! a turn, an idle watch, or a farewell.
 

@@ -184,9 +184,10 @@ impl Pool {
             if let Some(place) = self.room.enter() {
                 return Ok(place);
             }
+            let none_idle = self.idle().is_empty();
             if let Some(worker) = self.take_idle(oldest).await {
                 self.farewell(worker);
-            } else if self.leaving.load(Ordering::SeqCst) == 0 {
+            } else if none_idle && self.leaving.load(Ordering::SeqCst) == 0 {
                 return Err(NoWorker::Full(self.config.max_workers));
             }
             let _ = timeout(LEAVING + LEAVING, self.room.has_room()).await;

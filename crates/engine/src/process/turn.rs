@@ -177,6 +177,7 @@ impl Talk<'_> {
         let mut pending: Option<Item> = None;
         let mut closed: Option<Verdict> = None;
         let mut next_wish = Wish::Cancel;
+        let leader = self.worker.leader();
         loop {
             if pending.is_none()
                 && let Some(verdict) = closed.take()
@@ -219,6 +220,7 @@ impl Talk<'_> {
                     Step::Ignore => {}
                     Step::End(verdict) => return verdict,
                 },
+                () = leader.gone(), if pending.is_none() => return left(),
             }
         }
     }
@@ -228,9 +230,7 @@ impl Talk<'_> {
             Read::Line(line) => line,
             Read::TooLong => return Step::kill(Failure::OutputOversized, "it wrote a line above the limit"),
             // The exit code does not matter (R12).
-            Read::End => {
-                return Step::End(Verdict::Kill(TurnEnd::Broken, Some("it left in the middle of a turn")));
-            }
+            Read::End => return Step::End(left()),
             Read::Broken => return Step::End(Verdict::Kill(TurnEnd::Broken, Some("its pipe broke"))),
         };
         let run_id = self.turn.run_id.as_str();
@@ -282,6 +282,10 @@ impl Talk<'_> {
             TurnInput::Resume(_) => Op::Resume,
         }
     }
+}
+
+fn left() -> Verdict {
+    Verdict::Kill(TurnEnd::Broken, Some("it left in the middle of a turn"))
 }
 
 /// What becomes of a line.

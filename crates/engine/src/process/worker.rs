@@ -160,14 +160,25 @@ impl Worker {
 
     /// Returns when the worker does what it may not do while it is idle: speak, or leave.
     pub async fn stirs(&mut self) -> &'static str {
+        let leader = self.leader();
         loop {
-            match self.lines.next().await {
+            let read = tokio::select! {
+                biased;
+                read = self.lines.next() => read,
+                () = leader.gone() => return "it left",
+            };
+            match read {
                 // An answer to a line it could not read closes nothing.
                 Read::Line(line) if is_nobodys_error(&line) => {}
                 Read::Line(_) | Read::TooLong => return "it wrote outside of a turn",
                 Read::End | Read::Broken => return "it left",
             }
         }
+    }
+
+    /// What tells whether the leader runs, whoever holds its pipes.
+    pub fn leader(&self) -> Leader {
+        Leader(self.group.and_then(Pid::from_raw))
     }
 
     /// Asks the worker to leave, waits, and kills what is left. `hurry` ends the wait.
@@ -184,22 +195,16 @@ impl Worker {
         self.kill().await;
     }
 
-    /// Waits for the leader's exit without reaping it. What it still writes is read, or it could not leave.
+    /// Waits for the leader's exit. What it still writes is read, or it could not leave.
     async fn exited(&mut self, deadline: Instant) {
+        let leader = self.leader();
         let mut open = true;
-        while !self.has_exited() && Instant::now() < deadline {
+        while leader.runs() && Instant::now() < deadline {
             tokio::select! {
                 more = self.lines.discard(), if open => open = more,
                 () = sleep(Duration::from_millis(10)) => {}
             }
         }
-    }
-
-    /// Whether the leader is gone, seen without reaping it.
-    fn has_exited(&self) -> bool {
-        let Some(pid) = self.group.and_then(Pid::from_raw) else { return true };
-        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        !matches!(waitid(WaitId::Pid(pid), look), Ok(None))
     }
 
     /// Kills the whole group and waits until nothing of it runs.
@@ -234,6 +239,30 @@ impl Drop for Worker {
         }
     }
 }
+
+/// The process that leads a worker's group, looked at without being reaped: until then its number is its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leader(Option<Pid>);
+
+impl Leader {
+    /// Returns some time after the leader's exit: what it wrote can be read first. The end of its stdout does not
+    /// tell, since a child may hold it.
+    pub async fn gone(self) {
+        while self.runs() {
+            sleep(LOOK).await;
+        }
+        sleep(LOOK).await;
+    }
+
+    fn runs(self) -> bool {
+        let Some(pid) = self.0 else { return false };
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        matches!(waitid(WaitId::Pid(pid), look), Ok(None))
+    }
+}
+
+/// How often it is looked whether a leader still runs.
+const LOOK: Duration = Duration::from_millis(200);
 
 fn is_nobodys_error(line: &[u8]) -> bool {
     match WorkerLine::parse(line) {

@@ -1,5 +1,6 @@
 //! The Python environment of the example worker, made once for the checkout.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
@@ -17,16 +18,19 @@ pub fn interpreter() -> Option<&'static str> {
         let setup = example().join("setup.sh");
         let done = Command::new("sh").arg(setup).arg(folder).output().expect("there is a sh");
         if !done.status.success() {
-            eprintln!(
-                "SKIPPED: no environment for the deepagents worker:\n{}",
-                String::from_utf8_lossy(&done.stderr)
-            );
+            let why = String::from_utf8_lossy(&done.stderr).into_owned();
+            skipped(&format!("no environment for the deepagents worker: {why}"));
             return None;
         }
         String::from_utf8_lossy(&done.stdout).lines().last().map(str::to_owned)
     });
     if made.is_none() {
-        eprintln!("SKIPPED: this test needs the deepagents worker (see above)");
+        skipped("a test that needs the deepagents worker");
     }
     made.as_deref()
+}
+
+/// Says so past the test runner, which hides what passing tests print.
+pub fn skipped(what: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {what}");
 }

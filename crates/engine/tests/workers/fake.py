@@ -90,6 +90,13 @@ def die_leaving_a_child(run, req):
     os._exit(0)
 
 
+def die_with_the_pipe_held(run, req):
+    child = subprocess.Popen(["sleep", "300"])
+    begin(run)
+    chunk(run, {"child": child.pid})
+    os._exit(0)
+
+
 def flood(run, req):
     begin(run)
     number = 0
@@ -162,6 +169,7 @@ TURNS = {
     "hang": hang,
     "hang with child": hang_with_child,
     "die leaving a child": die_leaving_a_child,
+    "die with the pipe held": die_with_the_pipe_held,
     "flood": flood,
     "die": die,
     "die in a line": die_in_a_line,
