@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods)] // tests read their data and fail loudly
 
+mod answers;
 mod features;
 mod golden;
 mod mutated;
+mod native;
 mod recorded;
 mod support;
