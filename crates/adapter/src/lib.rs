@@ -4,8 +4,10 @@
 //! sequence numbers, times and the durable state belong to the coordinator. An adapter never talks to a client.
 
 pub mod adapter;
+pub mod anthropic_messages;
 mod calls;
 pub mod checked;
+pub mod claude_agent_sdk;
 pub mod deepagents;
 mod failure;
 pub mod ids;
@@ -16,6 +18,7 @@ mod project;
 pub mod recording;
 pub mod redact;
 pub mod registry;
+mod scribe;
 mod spaces;
 pub mod text;
 pub mod turn;

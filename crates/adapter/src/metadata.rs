@@ -44,11 +44,6 @@ impl Admitted {
         self.0.push_str(&shown);
     }
 
-    /// Whether nothing was added.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// The object.
     pub(crate) fn into_object(mut self, limits: &Limits) -> JsonObject<'static> {
         if self.0.is_empty() {

@@ -8,8 +8,8 @@ use causeway_contract::json::JsonObject;
 use causeway_contract::limits::Limits;
 
 use crate::adapter::{ItemError, WholeResult};
-use crate::json::Json;
-use crate::redact::redact;
+use crate::json::{Json, write_string};
+use crate::redact::{MARK, redact};
 use crate::text::{content, cut};
 use crate::turn::Options;
 
@@ -86,6 +86,38 @@ pub(crate) fn finished(
         Some(_) | None => None,
     };
     (whole, EventData::from(ToolFinished { tool_call_id: call, result: short.into(), result_ref }))
+}
+
+/// Writes `edited`; a string that still holds `[redacted]` is the original one again (decisions §7).
+pub(crate) fn restored(edited: &Json<'_>, original: Option<&Json<'_>>, out: &mut String) {
+    match (edited, original) {
+        (Json::String(text), Some(original @ Json::String(_))) if text.lossy().contains(MARK) => {
+            original.write(out);
+        }
+        (Json::Array(items), original) => {
+            out.push('[');
+            for (n, item) in items.iter().enumerate() {
+                if n > 0 {
+                    out.push(',');
+                }
+                restored(item, original.and_then(|json| json.items().get(n)), out);
+            }
+            out.push(']');
+        }
+        (Json::Object(members), original) => {
+            out.push('{');
+            for (n, (key, value)) in members.iter().enumerate() {
+                if n > 0 {
+                    out.push(',');
+                }
+                write_string(&key.lossy(), out);
+                out.push(':');
+                restored(value, original.and_then(|json| json.get(&key.lossy())), out);
+            }
+            out.push('}');
+        }
+        (other, _) => other.write(out),
+    }
 }
 
 /// A result of more characters than the established formats show has a reference, by which all of it can be asked for.

@@ -30,7 +30,21 @@ pub enum Place {
     Inside,
 }
 
-/// Cuts lines into turns as they come.
+/// Cuts the lines of a recording into turns as they come.
+pub trait Split: Send {
+    /// Whether a turn has begun whose closing line has not come.
+    fn is_running(&self) -> bool;
+
+    /// Says where the next line belongs.
+    fn place(&mut self, line: &[u8]) -> Place;
+
+    /// Takes what was sent to the harness, where answers are not in its stream; gives whether that is of use.
+    fn sent(&mut self, _sidecar: &[u8]) -> bool {
+        false
+    }
+}
+
+/// Cuts the lines of a worker.
 #[derive(Clone, Debug, Default)]
 pub struct Splitter {
     running: bool,
@@ -45,13 +59,18 @@ impl Splitter {
         Self::default()
     }
 
-    /// Whether a turn has begun whose closing line has not come.
-    pub fn is_running(&self) -> bool {
+    /// Whether a line that names this run cannot belong to the current turn.
+    fn is_other(&self, run_id: &Option<String>) -> bool {
+        run_id.is_some() && self.run_id.as_ref() != Some(run_id)
+    }
+}
+
+impl Split for Splitter {
+    fn is_running(&self) -> bool {
         self.running
     }
 
-    /// Says where the next line belongs.
-    pub fn place(&mut self, line: &[u8]) -> Place {
+    fn place(&mut self, line: &[u8]) -> Place {
         if line.iter().all(u8::is_ascii_whitespace) {
             return Place::Outside;
         }
@@ -91,11 +110,6 @@ impl Splitter {
         self.running &= !closes;
         if starts { Place::First(fresh(run_id)) } else { Place::Inside }
     }
-
-    /// Whether a line that names this run cannot belong to the current turn.
-    fn is_other(&self, run_id: &Option<String>) -> bool {
-        run_id.is_some() && self.run_id.as_ref() != Some(run_id)
-    }
 }
 
 /// One turn of a recording.
@@ -107,10 +121,17 @@ pub struct RecordedTurn<'a> {
     pub lines: Vec<&'a [u8]>,
 }
 
-/// Cuts lines into turns.
+/// Cuts the lines of a worker into turns.
 pub fn turns<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Vec<RecordedTurn<'a>> {
+    turns_with(&mut Splitter::new(), lines)
+}
+
+/// Cuts lines into turns.
+pub fn turns_with<'a>(
+    splitter: &mut dyn Split,
+    lines: impl IntoIterator<Item = &'a [u8]>,
+) -> Vec<RecordedTurn<'a>> {
     let mut turns: Vec<RecordedTurn<'a>> = Vec::new();
-    let mut splitter = Splitter::new();
     for line in lines {
         match splitter.place(line) {
             Place::Outside => {}

@@ -4,9 +4,12 @@
 //! missing misleads.
 
 use crate::adapter::Adapter;
+use crate::anthropic_messages::{self, AnthropicMessages};
 use crate::checked::Checked;
+use crate::claude_agent_sdk::{self, ClaudeAgentSdk};
 use crate::deepagents::{self, DeepAgents};
 use crate::ids::Ids;
+use crate::recording::{Split, Splitter};
 use crate::turn::{Answer, AnswerError, Options, Turn};
 
 /// How well a harness does something.
@@ -59,6 +62,7 @@ pub struct Harness {
     make: fn(Turn, Options, Box<dyn Ids>) -> Box<dyn Adapter>,
     resume: fn(&str, &Answer) -> Result<String, AnswerError>,
     answer: fn(&str, &[u8], &Options) -> Option<Answer>,
+    split: fn() -> Box<dyn Split>,
 }
 
 impl Harness {
@@ -81,6 +85,11 @@ impl Harness {
         (self.answer)(private, resume_value, options)
     }
 
+    /// Cuts a recording of it into turns.
+    pub fn splitter(&self) -> Box<dyn Split> {
+        (self.split)()
+    }
+
     /// What it does of that name.
     pub fn capability(&self, name: &str) -> Option<&'static Capability> {
         self.capabilities.iter().find(|capability| capability.name == name)
@@ -88,15 +97,38 @@ impl Harness {
 }
 
 /// Every harness with an adapter.
-pub const HARNESSES: &[Harness] = &[Harness {
-    id: deepagents::HARNESS,
-    title: "deepagents (LangGraph)",
-    aliases: &["langgraph"],
-    capabilities: DEEPAGENTS,
-    make: |turn, options, ids| Box::new(DeepAgents::new(turn, options, ids)),
-    resume: deepagents::resume_value,
-    answer: deepagents::answer_of,
-}];
+pub const HARNESSES: &[Harness] = &[
+    Harness {
+        id: deepagents::HARNESS,
+        title: "deepagents (LangGraph)",
+        aliases: &["langgraph"],
+        capabilities: DEEPAGENTS,
+        make: |turn, options, ids| Box::new(DeepAgents::new(turn, options, ids)),
+        resume: deepagents::resume_value,
+        answer: deepagents::answer_of,
+        split: || Box::new(Splitter::new()),
+    },
+    Harness {
+        id: claude_agent_sdk::HARNESS,
+        title: "Claude Agent SDK",
+        aliases: &[],
+        capabilities: CLAUDE_AGENT_SDK,
+        make: |turn, options, ids| Box::new(ClaudeAgentSdk::new(turn, options, ids)),
+        resume: claude_agent_sdk::resume_value,
+        answer: claude_agent_sdk::answer_of,
+        split: || Box::new(claude_agent_sdk::Turns::default()),
+    },
+    Harness {
+        id: anthropic_messages::HARNESS,
+        title: "Anthropic Messages API",
+        aliases: &[],
+        capabilities: ANTHROPIC_MESSAGES,
+        make: |turn, options, ids| Box::new(AnthropicMessages::new(&turn, options, ids)),
+        resume: anthropic_messages::resume_value,
+        answer: |_, _, _| None,
+        split: || Box::new(Splitter::new()),
+    },
+];
 
 /// The harness with this name or alias.
 pub fn find(name: &str) -> Option<&'static Harness> {
@@ -129,6 +161,36 @@ const DEEPAGENTS: &[Capability] = &[
     can("cancel", Level::Native, "A turn is left at once, in the middle of a tool too."),
     can("usage", Level::Emulated, "Counts come per model call; Causeway adds them up for the run."),
     can("cost", Level::Unsupported, "The harness does not know prices."),
+];
+
+const CLAUDE_AGENT_SDK: &[Capability] = &[
+    can("text", Level::Native, "Text streams with partial messages, and comes whole without; subagents give only their last."),
+    can("reasoning", Level::Native, "Thinking blocks stream as reasoning; what the provider redacts stays hidden."),
+    can("tools", Level::Native, "The CLI runs the tools; calls, results and failures are told apart."),
+    can("tool_arguments_stream", Level::Native, "Pieces of arguments stream when the agent asks for it."),
+    can("subagents", Level::Native, "Each Task call is a namespace with its calls, but without streamed text."),
+    can("tool_approval", Level::Native, "The CLI waits for the answer while it lives; it is lost when the process ends."),
+    can("form_input", Level::Native, "AskUserQuestion becomes a form with a field for each question."),
+    can("resume", Level::Native, "A pause is answered in the process that asked, and in no other."),
+    can("restore", Level::Unavailable, "The CLI can go on with a session in a new process; this build has no driver for it."),
+    can("cancel", Level::Native, "An interrupt ends the turn, in the middle of a tool too, and is reported as such."),
+    can("usage", Level::Native, "The CLI's totals of the turn; with subagents where it counts them by model."),
+    can("cost", Level::Native, "The CLI's own estimate in US dollars from list prices."),
+];
+
+const ANTHROPIC_MESSAGES: &[Capability] = &[
+    can("text", Level::Native, "Text streams as the model gives it."),
+    can("reasoning", Level::Native, "Thinking blocks stream as reasoning; what the provider redacts stays hidden."),
+    can("tools", Level::Native, "Calls of the caller's tools end the run open; the provider's own tools end with results."),
+    can("tool_arguments_stream", Level::Native, "Pieces of arguments stream when the agent asks for it."),
+    can("subagents", Level::Unsupported, "The API is one model call and knows no subagents."),
+    can("tool_approval", Level::Unsupported, "The API does not run the caller's tools, so it asks nobody."),
+    can("form_input", Level::Unsupported, "The API has no forms."),
+    can("resume", Level::Unsupported, "The API has no pauses."),
+    can("restore", Level::Unsupported, "The API keeps no state; the caller sends the conversation each time."),
+    can("cancel", Level::Emulated, "Closing the connection stops the call; the service says nothing about it."),
+    can("usage", Level::Native, "Input tokens come at the start, output tokens at the end; cached input is counted apart."),
+    can("cost", Level::Unsupported, "The API does not tell prices."),
 ];
 
 #[cfg(test)]

@@ -20,6 +20,32 @@ impl Counts {
     pub fn is_unknown(&self) -> bool {
         *self == Self::default()
     }
+
+    /// These, where a value is not known that of `other`.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        self.each(other, |mine, other| mine.or(other))
+    }
+
+    /// The larger of each.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        self.each(other, Option::max)
+    }
+
+    /// What is left when `other` was counted elsewhere.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        self.each(other, |mine, other| Some(mine?.saturating_sub(other.unwrap_or(0))))
+    }
+
+    fn each(self, other: Self, join: impl Fn(Option<u64>, Option<u64>) -> Option<u64>) -> Self {
+        Self {
+            input: join(self.input, other.input),
+            output: join(self.output, other.output),
+            cached_input: join(self.cached_input, other.cached_input),
+        }
+    }
 }
 
 /// The sums of a run so far.
@@ -38,6 +64,21 @@ impl Totals {
         add(&mut self.0.input, call.input);
         add(&mut self.0.output, call.output);
         add(&mut self.0.cached_input, call.cached_input);
+    }
+
+    /// The sums.
+    pub fn counts(&self) -> Counts {
+        self.0
+    }
+
+    /// Replaces the sums by what the harness counted itself.
+    pub fn set(&mut self, counts: Counts) {
+        let top = |value: Option<u64>| value.map(|value| value.min((1 << 53) - 1));
+        self.0 = Counts {
+            input: top(counts.input),
+            output: top(counts.output),
+            cached_input: top(counts.cached_input),
+        };
     }
 
     /// The event with the totals.

@@ -74,7 +74,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     resume_from: Option<PathBuf>,
 
-    /// What was sent to the harness. No harness of this build needs it.
+    /// What was sent to the harness, where answers are not in its stream (claude-agent-sdk); NAME.stdin.jsonl beside
+    /// NAME.jsonl is found by itself.
     #[arg(long, value_name = "FILE")]
     sidecar: Option<PathBuf>,
 
@@ -154,10 +155,16 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let read = match harness {
         Some(harness) => {
             let mut native = native::Native::new(harness, args, resume);
+            if native.sent(&[]) {
+                native.sent(&sidecar(args, name)?);
+            } else if args.sidecar.is_some() {
+                bail!("--sidecar does not go with {}: its answers are in its stream", harness.id);
+            }
             each_line(&mut *input, |line| native.line(line, &mut session))
                 .and_then(|()| native.end(&mut session))
         }
         None if resume.is_some() => bail!("--resume-from does not go with canonical events"),
+        None if args.sidecar.is_some() => bail!("--sidecar does not go with canonical events"),
         None => {
             let mut canonical = canonical::Canonical::new(args);
             each_line(&mut *input, |line| canonical.line(line, &mut session))
@@ -167,6 +174,16 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     session.close()?;
     read?;
     Ok(session.exit())
+}
+
+/// What was sent to the harness: the file that is named, or the one found beside the stream.
+fn sidecar(args: &Args, file: Option<&Path>) -> anyhow::Result<Vec<u8>> {
+    let beside = file.map(|file| file.with_extension("stdin.jsonl")).filter(|path| path.is_file());
+    let Some(path) = args.sidecar.clone().or(beside) else { return Ok(Vec::new()) };
+    let mut sent = Vec::new();
+    let file = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
+    file.take(MAX_LINE).read_to_end(&mut sent).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(sent)
 }
 
 fn each_line(

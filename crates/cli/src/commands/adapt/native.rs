@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use causeway_adapter::adapter::{Adapter, Close, Output};
 use causeway_adapter::ids::SeededIds;
-use causeway_adapter::recording::{Head, Place, Splitter};
+use causeway_adapter::recording::{Head, Place, Split};
 use causeway_adapter::registry::Harness;
 use causeway_adapter::turn::{Answer, Options, Resume, Turn};
 use causeway_adapter::worker::Op;
@@ -21,7 +21,7 @@ pub struct Native<'a> {
     args: &'a Args,
     /// `--resume-from`, for the first turn.
     given: Option<Resume>,
-    splitter: Splitter,
+    splitter: Box<dyn Split>,
     number: u64,
     turn: Option<Playing>,
     /// Interrupts that wait, by native thread.
@@ -49,8 +49,13 @@ enum State {
 impl<'a> Native<'a> {
     /// A stream of which nothing was read.
     pub fn new(harness: &'static Harness, args: &'a Args, given: Option<Resume>) -> Self {
-        let splitter = Splitter::new();
+        let splitter = harness.splitter();
         Self { harness, args, given, splitter, number: 0, turn: None, waiting: HashMap::new() }
+    }
+
+    /// Takes what was sent to the harness; gives whether the harness's turns depend on it.
+    pub fn sent(&mut self, sidecar: &[u8]) -> bool {
+        self.splitter.sent(sidecar)
     }
 
     /// Takes a line.

@@ -1,0 +1,180 @@
+//! Recordings of the CLI, cut into turns: a turn ends with its `result`, or with a request for permission; what follows
+//! that is the turn that resumes it.
+//!
+//! What was sent to the CLI (`NAME.stdin.jsonl`) tells how a request was answered; without it the decision stays unknown.
+
+use std::collections::HashMap;
+
+use super::native::{Line, read};
+use crate::json::Json;
+use crate::recording::{Head, Place, Split};
+use crate::worker::{Op, parse_line};
+
+/// Cuts lines into turns as they come.
+#[derive(Clone, Debug, Default)]
+pub struct Turns {
+    state: State,
+    /// Control responses by the id of their request, as JSON.
+    answers: HashMap<String, String>,
+}
+
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+enum State {
+    /// No turn yet, or the process is gone.
+    #[default]
+    Idle,
+    /// A turn is running.
+    Running {
+        /// Its `init` came.
+        init: bool,
+    },
+    /// The turn waits for the answer to this request.
+    Asking(String),
+    /// The turn is over; the process may still say something.
+    Over,
+}
+
+/// What a line means for the cut.
+enum Means {
+    Nothing,
+    Gone,
+    Begins,
+    Speaks,
+    Ends,
+    Asks(String),
+}
+
+impl Turns {
+    fn means(line: &[u8]) -> Means {
+        let Ok(json) = parse_line(line) else { return Means::Nothing };
+        match json.text("kind") {
+            Some("hello") if json.text("type").is_none() => return Means::Gone,
+            Some("begin") if json.text("type").is_none() => return Means::Begins,
+            Some(_) | None => {}
+        }
+        match read(&json) {
+            Some(Line::System("init", _)) => Means::Begins,
+            Some(Line::System(..) | Line::Stream(..) | Line::Assistant(_) | Line::User(_)) => Means::Speaks,
+            Some(Line::Result(_) | Line::End | Line::Error(_)) => Means::Ends,
+            Some(Line::Control(id, request)) if request.text("subtype") == Some("can_use_tool") => {
+                Means::Asks(id.as_str().map_or_else(|| id.to_text(), |id| id.lossy().into_owned()))
+            }
+            Some(Line::Control(..) | Line::Other) | None => Means::Nothing,
+        }
+    }
+
+    fn first(&mut self, op: Op, resume: Option<String>) -> Place {
+        Place::First(Head { op, thread_id: None, run_id: None, resume })
+    }
+}
+
+impl Split for Turns {
+    fn is_running(&self) -> bool {
+        matches!(self.state, State::Running { .. })
+    }
+
+    fn place(&mut self, line: &[u8]) -> Place {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return Place::Outside;
+        }
+        let means = Self::means(line);
+        let before = std::mem::take(&mut self.state);
+        self.state = match &means {
+            Means::Gone => State::Idle,
+            Means::Begins => State::Running { init: true },
+            Means::Ends => State::Over,
+            Means::Asks(request) => State::Asking(request.clone()),
+            Means::Speaks | Means::Nothing => match &before {
+                State::Running { init } => State::Running { init: *init },
+                State::Idle => State::Running { init: false },
+                State::Asking(_) | State::Over if matches!(means, Means::Nothing) => before.clone(),
+                State::Asking(_) | State::Over => State::Running { init: false },
+            },
+        };
+        match (before, means) {
+            (_, Means::Gone) => Place::Outside,
+            (State::Idle, _) | (State::Running { init: true } | State::Asking(_) | State::Over, Means::Begins) => {
+                self.first(Op::Run, None)
+            }
+            (State::Running { .. }, _) => Place::Inside,
+            (State::Asking(_) | State::Over, Means::Nothing) => Place::Inside,
+            (State::Asking(request), Means::Speaks | Means::Ends | Means::Asks(_)) => {
+                let answer = self.answers.get(&request).cloned();
+                self.first(Op::Resume, answer)
+            }
+            // The SDK's iterator ends after the `result`.
+            (State::Over, Means::Ends) if parse_line(line).is_ok_and(|json| json.text("kind").is_some_and(|k| k != "event")) => {
+                Place::Inside
+            }
+            // A trailing word of the process.
+            (State::Over, Means::Speaks) if parse_line(line).is_ok_and(|json| is_trailing(&json)) => {
+                self.state = State::Over;
+                Place::Inside
+            }
+            (State::Over, Means::Speaks | Means::Ends | Means::Asks(_)) => self.first(Op::Run, None),
+        }
+    }
+
+    fn sent(&mut self, sidecar: &[u8]) -> bool {
+        for line in sidecar.split(|byte| *byte == b'\n') {
+            let Ok(json) = Json::parse(line) else { continue };
+            let sent = json.get("line").unwrap_or(&json);
+            let Some(response) = sent.get("response").filter(|_| sent.text("type") == Some("control_response")) else {
+                continue;
+            };
+            if let Some(request) = response.get("request_id") {
+                let id = request.as_str().map_or_else(|| request.to_text(), |id| id.lossy().into_owned());
+                self.answers.insert(id, sent.to_text());
+            }
+        }
+        true
+    }
+}
+
+/// Whether a line after a `result` belongs to the turn that is over: anything `system`.
+fn is_trailing(json: &Json<'_>) -> bool {
+    matches!(read(json), Some(Line::System(..)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::turns_with;
+
+    const INIT: &str = r#"{"type":"system","subtype":"init"}"#;
+    const STATUS: &str = r#"{"type":"system","subtype":"status"}"#;
+    const CONTROL: &str = r#"{"type":"control_response","response":{}}"#;
+    const EVENT: &str = r#"{"type":"stream_event","event":{}}"#;
+    const RESULT: &str = r#"{"subtype":"success","type":"result"}"#;
+    const ASK: &str = r#"{"type":"control_request","request_id":"r1","request":{"subtype":"can_use_tool"}}"#;
+    const SENT: &str = r#"{"after":3,"line":{"type":"control_response","response":{"request_id":"r1","response":{"behavior":"allow"}}}}"#;
+
+    fn cut(sidecar: &str, lines: &[&'static str]) -> Vec<(Op, bool, usize)> {
+        let mut split = Turns::default();
+        split.sent(sidecar.as_bytes());
+        let all = turns_with(&mut split, lines.iter().map(|line| line.as_bytes()));
+        all.iter().map(|turn| (turn.head.op, turn.head.resume.is_some(), turn.lines.len())).collect()
+    }
+
+    #[test]
+    fn a_turn_ends_with_its_result_and_the_next_begins_with_init() {
+        let lines = [CONTROL, INIT, EVENT, RESULT, STATUS, CONTROL, "", INIT, EVENT, RESULT];
+        assert_eq!(cut("", &lines), [(Op::Run, false, 6), (Op::Run, false, 3)]);
+        assert_eq!(cut("", &[INIT, EVENT, INIT, RESULT]), [(Op::Run, false, 2), (Op::Run, false, 2)], "a new process");
+    }
+
+    #[test]
+    fn what_follows_a_request_is_the_turn_that_resumes_it() {
+        let lines = [INIT, ASK, EVENT, RESULT];
+        assert_eq!(cut(SENT, &lines), [(Op::Run, false, 2), (Op::Resume, true, 2)]);
+        assert_eq!(cut("", &lines), [(Op::Run, false, 2), (Op::Resume, false, 2)]);
+        assert_eq!(cut("", &[INIT, ASK, INIT, RESULT]), [(Op::Run, false, 2), (Op::Run, false, 2)], "nobody answered");
+    }
+
+    #[test]
+    fn the_sdk_ends_its_iteration_after_the_result() {
+        let (hello, end) = (r#"{"kind":"hello"}"#, r#"{"kind":"end"}"#);
+        let result = r#"{"kind":"event","class":"ResultMessage","event":{"subtype":"success"}}"#;
+        assert_eq!(cut("", &[hello, result, end]), [(Op::Run, false, 2)]);
+    }
+}
