@@ -37,9 +37,10 @@ REJECT = {"decisions": [{"type": "reject"}]}
 class Process:
     """A worker, and a judge of every line it writes: rules that hold always are checked here, once."""
 
-    def __init__(self, *arguments: Any) -> None:
+    def __init__(self, *arguments: Any, folder: pathlib.Path | None = None) -> None:
         command = [sys.executable, str(HERE / "worker.py"), *map(str, arguments)]
-        self.child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        self.child = subprocess.Popen(command, cwd=folder, **pipes)
         self.lines: queue.Queue[bytes | None] = queue.Queue()
         self.reading = threading.Event()
         self.reading.set()
@@ -583,15 +584,14 @@ def test_an_agent_of_ones_own_is_named_by_module(lab: Lab) -> None:
         "from deepagents import create_deep_agent\n"
         "from scripted_model import ScriptedChatModel\n"
         "def build(checkpointer):\n"
-        "    model = ScriptedChatModel(script={'root': [[{'text': 'mine'}]]})\n"
+        "    model = ScriptedChatModel(script={'root': [[{'text': 'mine'}], [{'text': 'mine, again'}]]})\n"
         "    return create_deep_agent(model=model, checkpointer=checkpointer)\n",
         encoding="utf-8",
     )
-    command = [sys.executable, str(HERE / "worker.py"), "--agent", "my_agent:build"]
-    request = json.dumps(lab.request(None)).encode() + b'\n{"op":"exit"}\n'
-    done = subprocess.run(command, cwd=lab.folder, input=request, capture_output=True, timeout=PATIENCE, check=False)
-    # stdin ended at once, so the turn may have been cancelled; that the agent was built is what counts
-    assert done.returncode == 0 and done.stdout.startswith(b'{"kind": "hello"'), (done.stdout, done.stderr[-500:])
+    worker = Process("--agent", "my_agent:build", "--db", lab.db, folder=lab.folder)
+    lab.processes.append(worker)
+    first = lab.play(worker, None)
+    assert text(first) == "mine" and text(lab.play(worker, head(first))) == "mine, again"
 
 
 def test_chunks_have_the_shape_of_the_recordings(lab: Lab) -> None:
