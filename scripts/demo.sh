@@ -22,7 +22,8 @@ causeway="$PWD/target/debug/causeway"
 
 say "Installing the deepagents worker's own Python environment (pinned requirements, once)"
 live=yes
-examples/deepagents/setup.sh || live=no
+mkdir -p target/deepagents
+examples/deepagents/setup.sh target/deepagents || live=no
 [ "$live" = no ] && echo "demo: no environment for the live worker (see above); going on with the recorded agent only"
 
 rm -rf "$home"; mkdir -p "$home"
@@ -33,7 +34,7 @@ rm -rf "$home"; mkdir -p "$home"
     if [ "$live" = yes ]; then
         printf '[agents.helper]\nharness = "deepagents"\n[agents.helper.driver.process]\n'
         printf 'command = ["%s", "%s", "--db", "{data_dir}/workers/{conversation}.sqlite"]\n' \
-            "$PWD/examples/deepagents/.venv/bin/python" "$PWD/examples/deepagents/worker.py"
+            "$PWD/target/deepagents/.venv/bin/python" "$PWD/examples/deepagents/worker.py"
     fi
 } > "$home/causeway.toml"
 
@@ -70,7 +71,7 @@ send tour demo-1 "Compare the two services" custom
 
 if [ "$live" = yes ]; then
     say "Now a live deepagents worker (a real LangGraph process with a scripted model), as AG-UI SSE"
-    send helper demo-2 "Is the api healthy?" agui
+    send helper demo-2 "What is the weather in Oslo?" agui
     echo "status: $(status_of "$run")"
 fi
 

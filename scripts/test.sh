@@ -7,14 +7,15 @@ cd "$(dirname "$0")/.."
 export CARGO_PROFILE_DEV_DEBUG="${CARGO_PROFILE_DEV_DEBUG:-line-tables-only}"
 
 # The environment of the live worker, made once. Where it cannot be had the live tests say SKIPPED and why.
-if [ -x examples/deepagents/setup.sh ]; then
-    examples/deepagents/setup.sh || echo "SKIPPED: no environment for the live deepagents worker; its tests will be skipped"
-fi
+environment=target/deepagents
+mkdir -p "$environment"
+examples/deepagents/setup.sh "$environment" \
+    || echo "SKIPPED: no environment for the live deepagents worker; its tests will be skipped"
 
 cargo test --workspace --locked "$@"
 
-if [ -x examples/deepagents/.venv/bin/python ]; then
-    examples/deepagents/.venv/bin/python examples/deepagents/test_worker.py
+if [ -x "$environment/.venv/bin/python" ]; then
+    "$environment/.venv/bin/python" examples/deepagents/test_worker.py
 else
-    echo "SKIPPED: the worker's self-test needs examples/deepagents/.venv"
+    echo "SKIPPED: the worker's self-test needs $environment/.venv"
 fi
