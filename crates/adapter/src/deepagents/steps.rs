@@ -32,7 +32,10 @@ impl DeepAgents {
         let waits = |report: &&Report<'_, '_>| {
             is_review(report.node) && report.edits.is_none() && !report.messages.is_empty()
         };
-        if unknown && let Some(report) = reports.iter().find(waits) {
+        if unknown
+            && self.held.len() < MAX_HELD
+            && let Some(report) = reports.iter().find(waits)
+        {
             let source = source.iter().filter_map(|s| s.as_str()).map(|s| s.lossy().into_owned()).collect();
             self.held.push(Held { source, node: report.node.to_owned(), line: bytes.to_vec() });
             return Ok(());
@@ -108,8 +111,10 @@ impl DeepAgents {
 
     /// Remembers where an interrupt was raised; the innermost report comes first.
     pub(super) fn place(&mut self, interrupt: &str, namespace: &Namespace<'static>, call: Option<usize>) {
+        let full = self.places.len() >= MAX_PLACES;
         match self.places.iter_mut().find(|place| place.interrupt == interrupt) {
             Some(place) => place.call = place.call.or(call),
+            None if full => {}
             None => {
                 let (interrupt, namespace) = (interrupt.to_owned(), namespace.clone());
                 self.places.push(Place { interrupt, namespace, call });
@@ -308,3 +313,8 @@ impl DeepAgents {
         }
     }
 }
+
+/// Steps that wait for the next item of their path at once, and interrupts whose place is remembered: more than any real
+/// turn has, so that a harness run wild costs no memory.
+const MAX_HELD: usize = 64;
+const MAX_PLACES: usize = 1024;

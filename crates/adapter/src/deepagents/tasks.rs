@@ -62,7 +62,7 @@ impl DeepAgents {
         if let Some((at, call)) = delegation {
             self.enter(source, task, at, call);
         }
-        if !places.is_empty() {
+        if !places.is_empty() && self.tasks.len() < self.options.limits.tool_calls {
             self.tasks.insert(task.to_owned(), places);
         }
         Ok(())

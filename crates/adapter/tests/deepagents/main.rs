@@ -8,4 +8,5 @@ mod golden;
 mod mutated;
 mod native;
 mod recorded;
+mod stacks;
 mod support;
