@@ -50,7 +50,12 @@ if ! is_ready; then
     if ! is_ready; then
         printf 'setup.sh: installing the pinned packages into %s (once, about a minute)\n' "$venv" >&2
         rm -rf -- "$venv"
-        "$python" -m venv "$venv" >&2 || cannot "python -m venv failed (on Debian and Ubuntu: apt install python3-venv)"
+        if ! "$python" -m venv "$venv" >&2 && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+            # Debian and Ubuntu keep the module in a package of its own.
+            rm -rf -- "$venv"
+            { apt-get update && apt-get install -y python3-venv; } >/dev/null 2>&1
+        fi
+        [ -x "$venv/bin/python" ] || "$python" -m venv "$venv" >&2 || cannot "python -m venv failed (on Debian and Ubuntu: apt install python3-venv)"
         "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input -r "$requirements" >&2 ||
             cannot "pip could not install $requirements (no network, or no package index?)"
         printf '%s\n' "$wanted" >"$stamp"
