@@ -2,6 +2,7 @@
 
 mod baseline;
 mod codec;
+mod service;
 mod stages;
 mod workload;
 
@@ -18,6 +19,8 @@ pub struct Args {
 enum What {
     /// Parse, validate and encode, single-threaded, beside a plain owned serde_json parse; prints JSON.
     Codec(codec::Args),
+    /// Put a gateway of its own under load and say what its clients see; prints JSON.
+    Service(service::Args),
 }
 
 /// Measures.
@@ -27,5 +30,6 @@ enum What {
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.what {
         What::Codec(args) => codec::run(args),
+        What::Service(args) => service::run(args),
     }
 }
