@@ -315,3 +315,44 @@ fn the_catalogues_and_the_probes_answer() {
         (gateway.client.get("/readyz").text() == r#"{"ready":true,"failed":[]}"#).then_some(())
     });
 }
+
+#[test]
+fn the_log_names_requests_and_runs_and_never_what_they_say() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = recorded_agents(&[("tour", "tool_one", "fast", "")]);
+    let gateway = Gateway::try_start(dir.path(), &settings, &["--log-level", "trace"])
+        .unwrap_or_else(|_| panic!("no start"));
+    let body = json!({
+        "agent_id": "tour", "conversation_id": "c", "message": "CANARY-message", "trace_id": "t",
+        "client_context": {"key": "CANARY-context"},
+    });
+    let response = gateway.client.post("/api/v1/chat/stream/start", &body.to_string());
+    let run_id = response.run_id();
+    let request_id = response.header("x-request-id").unwrap().to_owned();
+    response.bytes();
+    let mut said = vec!["CANARY".to_owned()];
+    for event in stored(&gateway.client, &run_id) {
+        let event: Value = serde_json::from_str(&event).unwrap();
+        for key in ["delta", "result", "arguments"] {
+            let text = match &event["data"][key] {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            said.extend((text.len() > 5).then_some(text));
+        }
+    }
+    assert!(said.len() > 3, "{said:?}");
+    gateway.client.get("/api/v1/runs?agent_id=CANARY-query");
+    gateway.client.get("/CANARY-path");
+    let log = gateway.log();
+    for text in said {
+        assert!(!log.contains(&text), "the log holds {text:?}");
+    }
+    let line = log.lines().find(|line| line.contains(&request_id)).expect("a line for the request");
+    let line: Value = serde_json::from_str(line).expect("a JSON line");
+    assert_eq!(
+        (&line["route"], &line["status"], &line["run_id"], &line["method"]),
+        (&json!("/api/v1/chat/stream/start"), &json!(200), &json!(run_id), &json!("POST"))
+    );
+    assert!(line["duration_ms"].is_u64());
+}
