@@ -184,7 +184,8 @@ fn text_names_file_line_rule_and_place() {
 
 #[test]
 fn json_is_one_object_on_one_line() {
-    let (status, objects) = check_json(&["-"], format!("\n{}\n{}", started("r"), line("r", 4, "x", &json!({}))).as_bytes());
+    let (status, objects) =
+        check_json(&["-"], format!("\n{}\n{}", started("r"), line("r", 4, "x", &json!({}))).as_bytes());
     assert_eq!(status, 1);
     assert_eq!(
         objects,
@@ -269,10 +270,14 @@ fn the_first_violation_does_not_hide_later_ones() {
 
 #[test]
 fn boundary_and_thread_say_which_rules_apply() {
-    let bare = [started("r"), usage("r", 1), line("r", 2, "run.finished", &json!({"outcome": "success"}))].concat();
+    let bare =
+        [started("r"), usage("r", 1), line("r", 2, "run.finished", &json!({"outcome": "success"}))].concat();
     let committed = [started("r"), usage("r", 1), finished("r", 2)].concat();
     let first = |arguments: &[&str], lines: &str| {
-        check_json(arguments, lines.as_bytes()).1[0]["violations"][0]["rule"].as_str().unwrap_or("ok").to_owned()
+        check_json(arguments, lines.as_bytes()).1[0]["violations"][0]["rule"]
+            .as_str()
+            .unwrap_or("ok")
+            .to_owned()
     };
     assert_eq!(first(&[], &bare), "R13");
     assert_eq!(first(&["--thread", "ephemeral"], &bare), "ok");
@@ -314,13 +319,25 @@ fn groups_count_by_rule_over_all_files() {
 
 #[test]
 fn sarif_names_rules_lines_and_files() {
-    let ran = causeway(&["check", "--format", "sarif", "--off", "L08", BROKEN, "contract/streams/accepted/r08-form.jsonl"]);
+    let ran = causeway(&[
+        "check",
+        "--format",
+        "sarif",
+        "--off",
+        "L08",
+        BROKEN,
+        "contract/streams/accepted/r08-form.jsonl",
+    ]);
     assert_eq!(ran.status, 1);
     let sarif: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(sarif["version"], "2.1.0");
     let run = &sarif["runs"][0];
-    let rules: Vec<&str> =
-        run["tool"]["driver"]["rules"].as_array().unwrap().iter().map(|rule| rule["id"].as_str().unwrap()).collect();
+    let rules: Vec<&str> = run["tool"]["driver"]["rules"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|rule| rule["id"].as_str().unwrap())
+        .collect();
     assert_eq!(rules.len(), 15 + 4 + 9);
     assert_eq!(
         run["results"],
@@ -382,7 +399,10 @@ fn an_empty_file_is_no_run() {
         for input in ["", "\n  \n\t\n"] {
             let (status, objects) = check_json(arguments, input.as_bytes());
             let first = &objects[0]["violations"][0];
-            assert_eq!((status, objects.len(), &first["index"], &first["rule"]), (1, 1, &json!(0), &json!("R12")));
+            assert_eq!(
+                (status, objects.len(), &first["index"], &first["rule"]),
+                (1, 1, &json!(0), &json!("R12"))
+            );
         }
     }
 }
@@ -398,7 +418,10 @@ fn lines_may_end_in_any_way() {
 fn a_file_that_cannot_be_read_is_said_so() {
     let ran = causeway(&["check", "no/such/file.jsonl"]);
     assert_eq!((ran.status, ran.stdout.as_str()), (2, ""));
-    assert_eq!(ran.stderr, "causeway: cannot open no/such/file.jsonl: No such file or directory (os error 2)\n");
+    assert_eq!(
+        ran.stderr,
+        "causeway: cannot open no/such/file.jsonl: No such file or directory (os error 2)\n"
+    );
     let ran = causeway(&["check", "contract"]);
     assert_eq!((ran.status, ran.stderr.contains("cannot read contract")), (2, true));
     assert_eq!(causeway(&["check", "--no-such-flag"]).status, 2);
@@ -406,8 +429,10 @@ fn a_file_that_cannot_be_read_is_said_so() {
 
 #[test]
 fn findings_beyond_what_is_listed_are_counted() {
-    let bad: String = (1..=1500).map(|n| line("r", n, "text.finished", &json!({"message_id": "m"}))).collect();
-    let (status, objects) = check_json(&["--off", "L08"], (started("r") + &bad + &finished("r", 2000)).as_bytes());
+    let bad: String =
+        (1..=1500).map(|n| line("r", n, "text.finished", &json!({"message_id": "m"}))).collect();
+    let (status, objects) =
+        check_json(&["--off", "L08"], (started("r") + &bad + &finished("r", 2000)).as_bytes());
     assert_eq!((status, objects[0]["violations"].as_array().unwrap().len()), (1, 1000));
     assert_eq!(objects[0]["notes"], json!(["500 more findings are counted and not listed"]));
 }
@@ -421,10 +446,15 @@ fn a_rule_is_explained_with_both_streams() {
         let text = std::fs::read_to_string(root().join("contract/streams").join(name)).unwrap();
         text.lines().map(|line| format!("  {line}\n")).collect::<String>()
     };
-    let (accepted, rejected) = (stream("accepted/r07-one-end-each.jsonl"), stream("rejected/r07-finish-then-error.jsonl"));
+    let (accepted, rejected) =
+        (stream("accepted/r07-one-end-each.jsonl"), stream("rejected/r07-finish-then-error.jsonl"));
     assert_eq!(ran.status, 0);
     assert!(ran.stdout.starts_with("R07: a call finishes or fails, never both\n\n"), "{}", ran.stdout);
-    assert!(ran.stdout.ends_with(&format!("\n\nAccepted:\n\n{accepted}\nRejected:\n\n{rejected}")), "{}", ran.stdout);
+    assert!(
+        ran.stdout.ends_with(&format!("\n\nAccepted:\n\n{accepted}\nRejected:\n\n{rejected}")),
+        "{}",
+        ran.stdout
+    );
 }
 
 #[test]
@@ -442,13 +472,15 @@ fn everything_that_check_can_say_is_explained() {
 
 #[test]
 fn the_schema_is_the_one_that_is_checked_in() {
-    let checked_in = std::fs::read_to_string(root().join("contract/canonical-events-v1.schema.json")).unwrap();
+    let checked_in =
+        std::fs::read_to_string(root().join("contract/canonical-events-v1.schema.json")).unwrap();
     assert_eq!(causeway(&["schema"]).stdout, checked_in);
 }
 
 #[test]
 fn the_version_names_the_commit() {
     let version = causeway(&["--version"]).stdout;
-    let commit = version.trim_end().strip_prefix("causeway 0.1.0 (commit ").unwrap().strip_suffix(')').unwrap();
+    let commit =
+        version.trim_end().strip_prefix("causeway 0.1.0 (commit ").unwrap().strip_suffix(')').unwrap();
     assert!(commit == "unknown" || commit.chars().all(|c| c.is_ascii_hexdigit()), "{version}");
 }
