@@ -139,7 +139,7 @@ impl Scribe {
         self.started(call.id.as_str(), call.name.as_str(), arguments, shown, &call.namespace, None)
     }
 
-    /// Starts a call whose arguments follow in pieces.
+    /// Starts a call whose arguments follow in pieces. It counts as broken until they are complete.
     pub(crate) fn start_streamed(
         &mut self,
         native: &str,
@@ -147,7 +147,11 @@ impl Scribe {
         namespace: &Namespace<'static>,
         parent: Option<MessageId<'static>>,
     ) -> usize {
-        self.started(native, name, "{}", JsonObject::EMPTY, namespace, parent)
+        let at = self.started(native, name, "{}", JsonObject::EMPTY, namespace, parent);
+        if let Some(call) = self.calls.get_mut(at) {
+            call.broken = true;
+        }
+        at
     }
 
     fn started(

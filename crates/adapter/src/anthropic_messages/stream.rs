@@ -13,6 +13,7 @@ use crate::adapter::ItemError;
 use crate::json::{Json, JsonStr};
 use crate::messages::Kind;
 use crate::metadata::Admitted;
+use crate::project::INVALID_ARGUMENTS;
 use crate::scribe::{End, Scribe};
 use crate::text::{self, Stream};
 use crate::usage::Counts;
@@ -195,15 +196,13 @@ impl Message {
                     return Ok(());
                 }
                 let name = lossy("name").unwrap_or_default();
-                let given = block.get("input").filter(|input| !input.members().is_empty());
-                let mut one =
-                    Arriving { index, native, name, call: None, text: String::new(), stream: Stream::default() };
-                if let Some(input) = given {
-                    one.text = input.to_text();
-                    one.call = Some(scribe.start(&one.native, &one.name, &one.text, &self.namespace, self.parent())?);
-                } else if scribe.options.stream_arguments {
-                    one.call = Some(scribe.start_streamed(&one.native, &one.name, &self.namespace, self.parent()));
+                if let Some(input) = block.get("input").filter(|input| !input.members().is_empty()) {
+                    scribe.start(&native, &name, &input.to_text(), &self.namespace, self.parent())?;
+                    return Ok(());
                 }
+                let streamed = scribe.options.stream_arguments;
+                let call = streamed.then(|| scribe.start_streamed(&native, &name, &self.namespace, self.parent()));
+                let one = Arriving { index, native, name, call, text: String::new(), stream: Stream::default() };
                 self.arriving.retain(|other| other.index != index);
                 self.arriving.push(one);
             }
@@ -240,9 +239,7 @@ impl Message {
                     return; // far beyond what the contract allows; it fails when it is complete
                 }
                 one.text.push_str(&piece);
-                if let Some(call) = one.call
-                    && scribe.options.stream_arguments
-                {
+                if let Some(call) = one.call {
                     scribe.argument_delta(call, &piece);
                 }
             }
@@ -280,26 +277,33 @@ impl Message {
             None if self.broken == Broken::Waits => {}
             None => {
                 let at = scribe.start_streamed(&one.native, &one.name, &self.namespace, self.parent());
-                scribe.finish(at, End::Failed("tool_arguments_invalid", crate::project::INVALID_ARGUMENTS));
+                scribe.finish(at, End::Failed("tool_arguments_invalid", INVALID_ARGUMENTS));
             }
-            Some(at) if empty => scribe.argument_delta(at, "{}"),
             Some(at) if valid => {
+                if empty {
+                    scribe.argument_delta(at, "{}");
+                }
                 if let Some(call) = scribe.calls.get_mut(at) {
-                    call.arguments = one.text;
+                    call.broken = false;
+                    call.arguments = if empty { "{}".to_owned() } else { one.text };
                 }
             }
-            Some(at) => match self.broken {
-                Broken::Fails => {
-                    scribe.finish(at, End::Failed("tool_arguments_invalid", crate::project::INVALID_ARGUMENTS));
-                }
-                Broken::Waits => {
-                    if let Some(call) = scribe.calls.get_mut(at) {
-                        call.broken = true;
-                    }
-                }
-            },
+            Some(at) if self.broken == Broken::Fails => {
+                scribe.finish(at, End::Failed("tool_arguments_invalid", INVALID_ARGUMENTS));
+            }
+            Some(_) => {}
         }
         Ok(())
+    }
+
+    /// Completes a call that the harness has said whole: its block needs no end any more.
+    ///
+    /// # Errors
+    /// As [`event`](Self::event).
+    pub(crate) fn said_whole(&mut self, native: &str, scribe: &mut Scribe) -> Result<(), ItemError> {
+        let Some(at) = self.arriving.iter().position(|one| one.native == native) else { return Ok(()) };
+        let one = self.arriving.remove(at);
+        self.settle(one, scribe)
     }
 
     fn message_delta(&mut self, event: &Json<'_>, scribe: &mut Scribe) {

@@ -305,14 +305,14 @@ impl ClaudeAgentSdk {
     ) -> Result<(), ItemError> {
         let native = owned(block, "id").unwrap_or_default();
         if self.scribe.calls.knows(&native) {
-            return Ok(());
+            return self.message.said_whole(&native, &mut self.scribe);
         }
         let streamed = || self.message.parent().filter(|_| root && self.message.id() == Some(message));
         let shown = || self.parent.as_ref().filter(|(id, _)| id == message).map(|(_, text)| text.clone());
         let parent = streamed().or_else(shown);
         let input = block.get("input").map_or_else(|| "{}".to_owned(), Json::to_text);
         self.scribe.start(&native, &owned(block, "name").unwrap_or_default(), &input, namespace, parent)?;
-        Ok(())
+        self.message.said_whole(&native, &mut self.scribe)
     }
 
     /// What is said about the provider of a message that was not streamed.
