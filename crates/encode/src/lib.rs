@@ -25,3 +25,8 @@ pub use encoder::Encoder;
 pub use frame::with_event_id;
 pub use protocol::Protocol;
 pub use seed::{Seed, SeedFault};
+
+/// The example of the README is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
