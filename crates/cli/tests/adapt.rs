@@ -364,7 +364,7 @@ fn decisions_come_from_the_file_or_from_begin() {
 #[test]
 fn what_cannot_be_done_is_said_with_status_2() {
     for (args, text) in [
-        (&["adapt", "--from", "strands"][..], "no adapter for `strands`"),
+        (&["adapt", "--from", "no-such"][..], "no adapter for `no-such`"),
         (&["adapt", "--from", "deepagents", "--sidecar", "x"], "--sidecar"),
         (&["adapt", "--from", "deepagents", "/does/not/exist"], "cannot open"),
         (&["adapt", "--from", "deepagents", "--clock", "noon"], "RFC 3339"),
