@@ -79,7 +79,7 @@ impl<'a> Native<'a> {
         }
         match &mut self.turn {
             Some(Playing { state: State::Gathering { lines, .. }, .. }) => {
-                lines.push((self.number, line.to_vec()))
+                lines.push((self.number, line.to_vec()));
             }
             Some(Playing { state: State::Playing { adapter, live }, .. }) => {
                 feed(&mut **adapter, live, line, self.number, session)?;
