@@ -209,6 +209,15 @@ impl Response {
         }
         all
     }
+
+    /// Whatever can be read of the body until it ends or breaks.
+    pub fn bytes_until_broken(mut self) -> Vec<u8> {
+        let mut all = Vec::new();
+        while let Ok(Some(chunk)) = self.chunk() {
+            all.extend_from_slice(&chunk.bytes);
+        }
+        all
+    }
 }
 
 /// Splits an SSE body into its frames, each with its closing empty line; what is cut off stays at the end.

@@ -2,8 +2,9 @@
 
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::Path;
+use std::process::Command;
 
-use crate::gateway::{Gateway, recorded_agents};
+use crate::gateway::{Gateway, eventually, recorded_agents};
 use crate::runs::{self, check_whole, create, ended, stored};
 
 /// Where SQLite keeps the version of the schema: big-endian, in the file's header.
@@ -115,4 +116,79 @@ fn what_was_stored_is_there_after_a_restart_byte_for_byte() {
     assert_eq!(runs::offline(&events, causeway_encode::Protocol::Agui), body);
     let mode = std::fs::metadata(dir.path().join("data")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
+}
+
+/// A small file system of its own; unmounted when dropped.
+struct SmallDisk(std::path::PathBuf);
+
+impl SmallDisk {
+    /// `None`, said loudly, where mounting is not allowed.
+    fn mount(at: &Path) -> Option<Self> {
+        std::fs::create_dir(at).unwrap();
+        let mount =
+            Command::new("mount").args(["-t", "tmpfs", "-o", "size=280m", "causeway-test"]).arg(at).output();
+        if mount.is_ok_and(|output| output.status.success()) {
+            return Some(Self(at.to_owned()));
+        }
+        eprintln!("SKIPPED: mounting a small file system is not allowed here; no full disk was tested");
+        None
+    }
+
+    /// Writes until nothing more fits.
+    fn fill(&self) -> std::path::PathBuf {
+        let filler = self.0.join("filler");
+        let mut file = std::fs::File::create(&filler).unwrap();
+        for block in [1 << 20, 4096, 1] {
+            let block = vec![0x55; block];
+            while std::io::Write::write_all(&mut file, &block).is_ok() {}
+        }
+        filler
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _unmounted = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_disk_that_fills_up_loses_nothing_that_was_acknowledged() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(disk) = SmallDisk::mount(&dir.path().join("disk")) else { return };
+    let data = disk.0.join("data");
+    let settings = recorded_agents(&[("slow", "text_unicode", "150ms", "")]);
+    let gateway = Gateway::try_start(dir.path(), &settings, &["--data", data.to_str().unwrap()])
+        .unwrap_or_else(|_| panic!("no start"));
+    let mut streams: Vec<_> = runs::ESTABLISHED
+        .into_iter()
+        .map(|protocol| (protocol, runs::start(&gateway.client, "slow", protocol.as_str(), protocol)))
+        .collect();
+    let mut seen: Vec<Vec<u8>> =
+        streams.iter_mut().map(|(_, stream)| stream.chunk().unwrap().unwrap().bytes).collect();
+    let filler = disk.fill();
+    let ready = eventually("a gateway that is not ready", || {
+        let ready = gateway.client.get("/readyz");
+        (ready.status == 503).then(|| ready.text())
+    });
+    assert!(ready.contains("\"part\":\"store\"") && ready.contains("disk"), "{ready}");
+    let refused = runs::start(&gateway.client, "slow", "other", causeway_encode::Protocol::Custom);
+    assert_eq!((refused.status, refused.header("x-causeway-run-id")), (200, None));
+    assert!(refused.text().starts_with("event: error\n"));
+    let ids: Vec<String> = streams.iter().map(|(_, stream)| stream.run_id()).collect();
+    let protocols: Vec<_> = streams.iter().map(|(protocol, _)| *protocol).collect();
+    for (seen, (_, stream)) in seen.iter_mut().zip(streams) {
+        seen.extend(stream.bytes_until_broken());
+    }
+    std::fs::remove_file(filler).unwrap();
+    for ((run_id, protocol), seen) in ids.iter().zip(protocols).zip(seen) {
+        ended(&gateway.client, run_id);
+        let events = stored(&gateway.client, run_id);
+        check_whole(&events);
+        let seen = String::from_utf8(seen).unwrap();
+        assert!(runs::offline(&events, protocol).starts_with(&seen), "{run_id} lost what a client had seen");
+        let again = runs::start(&gateway.client, "slow", protocol.as_str(), protocol);
+        assert!(again.header("x-causeway-run-id").is_some(), "the conversation goes on");
+    }
+    drop(gateway);
 }
