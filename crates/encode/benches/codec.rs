@@ -3,6 +3,7 @@
 //! The code that is measured is the command's own; the workload is the built-in one, so nothing else is needed.
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a bench fails loudly")]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a bench is not the core")]
 
 #[path = "../../cli/src/commands/bench/baseline.rs"]
 mod baseline;
