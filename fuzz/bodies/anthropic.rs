@@ -15,19 +15,25 @@ use causeway_contract::limits::Limits;
 use causeway_contract::namespace::Namespace;
 use causeway_lifecycle::{Boundary, Rule, Thread, Validator, Verdict};
 
-const PRIVATE: &str = r#"{"request":"r","call":"toolu_q1","form":true,"message":"msg_any_1","input":{"questions":[]}}"#;
+const PRIVATE: &str =
+    r#"{"request":"r","call":"toolu_q1","form":true,"message":"msg_any_1","input":{"questions":[]}}"#;
 
 /// Feeds the bytes.
 pub fn anthropic(data: &[u8]) {
     let Some((&choice, lines)) = data.split_first() else { return };
-    let (Ok(agent), Ok(id), Ok(name)) = (Name::new("agent"), ToolCallId::new("toolu_q1"), Name::new("AskUserQuestion"))
+    let (Ok(agent), Ok(id), Ok(name)) =
+        (Name::new("agent"), ToolCallId::new("toolu_q1"), Name::new("AskUserQuestion"))
     else {
         return;
     };
     let open = OpenCall { id, name, arguments: JsonObject::EMPTY, namespace: Namespace::root() };
     let turn = match choice >> 1 & 3 {
         0 | 1 => Turn::Start,
-        2 => Turn::Resume(Resume { open_calls: vec![open], private: Some(PRIVATE.to_owned()), ..Resume::default() }),
+        2 => Turn::Resume(Resume {
+            open_calls: vec![open],
+            private: Some(PRIVATE.to_owned()),
+            ..Resume::default()
+        }),
         _ => Turn::Resume(Resume {
             open_calls: vec![open],
             private: Some(PRIVATE.to_owned()),

@@ -9,8 +9,16 @@ use crate::text;
 
 /// The keys that may be shown.
 const KEYS: &[&str] = &[
-    "response_id", "service_tier", "region", "finish_reason", "system_fingerprint", "latency_ms",
-    "time_to_first_token_ms", "cache_write_tokens", "reasoning_tokens", "retries",
+    "response_id",
+    "service_tier",
+    "region",
+    "finish_reason",
+    "system_fingerprint",
+    "latency_ms",
+    "time_to_first_token_ms",
+    "cache_write_tokens",
+    "reasoning_tokens",
+    "retries",
 ];
 
 /// The longest string that is admitted.

@@ -48,7 +48,8 @@ pub(crate) fn checked(
     what: &'static str,
     limits: &Limits,
 ) -> Result<JsonObject<'static>, ItemError> {
-    JsonObject::parse(text, limits).map_err(|error| ItemError::Value { what, why: error.check().as_str().to_owned() })
+    JsonObject::parse(text, limits)
+        .map_err(|error| ItemError::Value { what, why: error.check().as_str().to_owned() })
 }
 
 /// The end of a call that failed; `code` is a constant.

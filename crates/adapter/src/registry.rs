@@ -164,32 +164,80 @@ const DEEPAGENTS: &[Capability] = &[
 ];
 
 const CLAUDE_AGENT_SDK: &[Capability] = &[
-    can("text", Level::Native, "Text streams with partial messages, and comes whole without; subagents give only their last."),
-    can("reasoning", Level::Native, "Thinking blocks stream as reasoning; what the provider redacts stays hidden."),
+    can(
+        "text",
+        Level::Native,
+        "Text streams with partial messages, and comes whole without; subagents give only their last.",
+    ),
+    can(
+        "reasoning",
+        Level::Native,
+        "Thinking blocks stream as reasoning; what the provider redacts stays hidden.",
+    ),
     can("tools", Level::Native, "The CLI runs the tools; calls, results and failures are told apart."),
     can("tool_arguments_stream", Level::Native, "Pieces of arguments stream when the agent asks for it."),
-    can("subagents", Level::Native, "Each Task call is a namespace with its calls, but without streamed text."),
-    can("tool_approval", Level::Native, "The CLI waits for the answer while it lives; it is lost when the process ends."),
+    can(
+        "subagents",
+        Level::Native,
+        "Each Task call is a namespace with its calls, but without streamed text.",
+    ),
+    can(
+        "tool_approval",
+        Level::Native,
+        "The CLI waits for the answer while it lives; it is lost when the process ends.",
+    ),
     can("form_input", Level::Native, "AskUserQuestion becomes a form with a field for each question."),
     can("resume", Level::Native, "A pause is answered in the process that asked, and in no other."),
-    can("restore", Level::Unavailable, "The CLI can go on with a session in a new process; this build has no driver for it."),
-    can("cancel", Level::Native, "An interrupt ends the turn, in the middle of a tool too, and is reported as such."),
-    can("usage", Level::Native, "The CLI's totals of the turn; with subagents where it counts them by model."),
+    can(
+        "restore",
+        Level::Unavailable,
+        "The CLI can go on with a session in a new process; this build has no driver for it.",
+    ),
+    can(
+        "cancel",
+        Level::Native,
+        "An interrupt ends the turn, in the middle of a tool too, and is reported as such.",
+    ),
+    can(
+        "usage",
+        Level::Native,
+        "The CLI's totals of the turn; with subagents where it counts them by model.",
+    ),
     can("cost", Level::Native, "The CLI's own estimate in US dollars from list prices."),
 ];
 
 const ANTHROPIC_MESSAGES: &[Capability] = &[
     can("text", Level::Native, "Text streams as the model gives it."),
-    can("reasoning", Level::Native, "Thinking blocks stream as reasoning; what the provider redacts stays hidden."),
-    can("tools", Level::Native, "Calls of the caller's tools end the run open; the provider's own tools end with results."),
+    can(
+        "reasoning",
+        Level::Native,
+        "Thinking blocks stream as reasoning; what the provider redacts stays hidden.",
+    ),
+    can(
+        "tools",
+        Level::Native,
+        "Calls of the caller's tools end the run open; the provider's own tools end with results.",
+    ),
     can("tool_arguments_stream", Level::Native, "Pieces of arguments stream when the agent asks for it."),
     can("subagents", Level::Unsupported, "The API is one model call and knows no subagents."),
     can("tool_approval", Level::Unsupported, "The API does not run the caller's tools, so it asks nobody."),
     can("form_input", Level::Unsupported, "The API has no forms."),
     can("resume", Level::Unsupported, "The API has no pauses."),
-    can("restore", Level::Unsupported, "The API keeps no state; the caller sends the conversation each time."),
-    can("cancel", Level::Emulated, "Closing the connection stops the call; the service says nothing about it."),
-    can("usage", Level::Native, "Input tokens come at the start, output tokens at the end; cached input is counted apart."),
+    can(
+        "restore",
+        Level::Unsupported,
+        "The API keeps no state; the caller sends the conversation each time.",
+    ),
+    can(
+        "cancel",
+        Level::Emulated,
+        "Closing the connection stops the call; the service says nothing about it.",
+    ),
+    can(
+        "usage",
+        Level::Native,
+        "Input tokens come at the start, output tokens at the end; cached input is counted apart.",
+    ),
     can("cost", Level::Unsupported, "The API does not tell prices."),
 ];
 

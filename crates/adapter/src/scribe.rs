@@ -6,9 +6,9 @@
 use std::collections::VecDeque;
 
 use causeway_contract::event::{
-    CancelReason, EventData, EventDraft, InterruptRequest, InterruptRequested, NamespaceEntered, NamespaceExited,
-    NamespaceOutcome, RunCancelled, RunError, RunFinished, RunInterrupted, RunStarted, ToolArgumentsDelta, ToolStarted,
-    UsageUpdated, Warning,
+    CancelReason, EventData, EventDraft, InterruptRequest, InterruptRequested, NamespaceEntered,
+    NamespaceExited, NamespaceOutcome, RunCancelled, RunError, RunFinished, RunInterrupted, RunStarted,
+    ToolArgumentsDelta, ToolStarted, UsageUpdated, Warning,
 };
 use causeway_contract::id::{Code, HarnessId, InvocationId, MessageId, Name, Reference};
 use causeway_contract::json::{JsonNumber, JsonObject};
@@ -286,7 +286,12 @@ impl Scribe {
     }
 
     /// A warning: `code` and `message` are constants.
-    pub(crate) fn warn(&mut self, code: &'static str, message: &'static str, details: Option<JsonObject<'static>>) {
+    pub(crate) fn warn(
+        &mut self,
+        code: &'static str,
+        message: &'static str,
+        details: Option<JsonObject<'static>>,
+    ) {
         let code = Code::new(code).unwrap_or_else(|_| unreachable!("a constant that is a code"));
         self.root(Warning { code, message: message.into(), details });
     }

@@ -3,8 +3,8 @@
 //! The words choose a sentence of ours and go nowhere.
 
 use crate::failure::{
-    ACCESS_DENIED, CONTENT_FILTERED, CONTEXT_TOO_LONG, Failure, QUOTA_EXHAUSTED, RATE_LIMITED, REQUEST_REFUSED, TIMEOUT,
-    UNAVAILABLE,
+    ACCESS_DENIED, CONTENT_FILTERED, CONTEXT_TOO_LONG, Failure, QUOTA_EXHAUSTED, RATE_LIMITED,
+    REQUEST_REFUSED, TIMEOUT, UNAVAILABLE,
 };
 
 /// The failure behind an HTTP status, an error type and a message, any of which may be missing; `None` if none of them
@@ -51,8 +51,16 @@ pub(crate) fn named_in(text: &str) -> Option<&str> {
 }
 
 const KINDS: &[&str] = &[
-    "rate_limit_error", "overloaded_error", "api_error", "timeout_error", "authentication_error", "permission_error",
-    "billing_error", "request_too_large", "invalid_request_error", "not_found_error",
+    "rate_limit_error",
+    "overloaded_error",
+    "api_error",
+    "timeout_error",
+    "authentication_error",
+    "permission_error",
+    "billing_error",
+    "request_too_large",
+    "invalid_request_error",
+    "not_found_error",
 ];
 
 const TOO_LONG: &[&str] =
@@ -64,7 +72,8 @@ mod tests {
 
     #[test]
     fn type_status_and_words_choose_one_sentence() {
-        let code = |status, kind, words| of(status, kind, words).map(|failure| (failure.code, failure.retryable));
+        let code =
+            |status, kind, words| of(status, kind, words).map(|failure| (failure.code, failure.retryable));
         assert_eq!(code(Some(200), Some("overloaded_error"), None), Some(("provider_unavailable", true)));
         assert_eq!(code(Some(429), None, None), Some(("provider_rate_limited", true)));
         assert_eq!(code(Some(401), None, None), Some(("provider_access_denied", false)));
@@ -80,7 +89,10 @@ mod tests {
 
     #[test]
     fn a_type_is_found_in_the_words_of_an_exception() {
-        assert_eq!(named_in("{'type': 'error', 'error': {'type': 'overloaded_error'}}"), Some("overloaded_error"));
+        assert_eq!(
+            named_in("{'type': 'error', 'error': {'type': 'overloaded_error'}}"),
+            Some("overloaded_error")
+        );
         assert_eq!(named_in("my_overloaded_error"), None);
     }
 }

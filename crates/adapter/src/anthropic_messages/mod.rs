@@ -73,7 +73,9 @@ impl AnthropicMessages {
         if line.iter().all(u8::is_ascii_whitespace) {
             return self.frame_over();
         }
-        if line.starts_with(b":") || [&b"event:"[..], b"id:", b"retry:"].iter().any(|field| line.starts_with(field)) {
+        if line.starts_with(b":")
+            || [&b"event:"[..], b"id:", b"retry:"].iter().any(|field| line.starts_with(field))
+        {
             return if line.starts_with(b"event:") { self.frame_over() } else { Ok(()) };
         }
         self.json(&worker::parse_line(line)?)
@@ -198,7 +200,9 @@ impl AnthropicMessages {
 pub(crate) fn retry_after(line: &Json<'_>) -> Option<JsonNumber<'static>> {
     let headers = line.get("headers");
     let given = headers
-        .and_then(|headers| headers.members().iter().find(|(name, _)| name.lossy().eq_ignore_ascii_case("retry-after")))
+        .and_then(|headers| {
+            headers.members().iter().find(|(name, _)| name.lossy().eq_ignore_ascii_case("retry-after"))
+        })
         .map(|(_, value)| value)
         .or_else(|| line.get("retry_after"))?;
     let text = match given {
@@ -248,7 +252,12 @@ mod tests {
     fn only_a_plain_number_of_seconds_is_passed_on() {
         assert_eq!(seconds(r#"{"headers":{"Retry-After":"12"}}"#), Some("12".to_owned()));
         assert_eq!(seconds(r#"{"retry_after":1.5}"#), Some("1.5".to_owned()));
-        for line in [r#"{"headers":{"retry-after":"Wed, 21 Oct"}}"#, r#"{"retry_after":-1}"#, r#"{"retry_after":"."}"#, "{}"] {
+        for line in [
+            r#"{"headers":{"retry-after":"Wed, 21 Oct"}}"#,
+            r#"{"retry_after":-1}"#,
+            r#"{"retry_after":"."}"#,
+            "{}",
+        ] {
             assert_eq!(seconds(line), None, "{line}");
         }
     }

@@ -134,7 +134,9 @@ impl Message {
             Some("content_block_start") => {
                 self.block_start(index, event.get("content_block").unwrap_or(&Json::Null), scribe)?;
             }
-            Some("content_block_delta") => self.delta(index, event.get("delta").unwrap_or(&Json::Null), scribe),
+            Some("content_block_delta") => {
+                self.delta(index, event.get("delta").unwrap_or(&Json::Null), scribe);
+            }
             Some("content_block_stop") => self.block_stop(index, scribe)?,
             Some("message_delta") => self.message_delta(event, scribe),
             Some("message_stop") => {
@@ -201,8 +203,10 @@ impl Message {
                     return Ok(());
                 }
                 let streamed = scribe.options.stream_arguments;
-                let call = streamed.then(|| scribe.start_streamed(&native, &name, &self.namespace, self.parent()));
-                let one = Arriving { index, native, name, call, text: String::new(), stream: Stream::default() };
+                let call =
+                    streamed.then(|| scribe.start_streamed(&native, &name, &self.namespace, self.parent()));
+                let one =
+                    Arriving { index, native, name, call, text: String::new(), stream: Stream::default() };
                 self.arriving.retain(|other| other.index != index);
                 self.arriving.push(one);
             }
@@ -235,7 +239,9 @@ impl Message {
                 let Some(piece) = delta.str("partial_json") else { return };
                 let Some(one) = self.arriving.iter_mut().find(|one| one.index == index) else { return };
                 let piece = one.stream.push(piece, &scribe.options);
-                if one.text.len().saturating_add(piece.len()) > scribe.options.limits.arguments_bytes.saturating_mul(2) {
+                if one.text.len().saturating_add(piece.len())
+                    > scribe.options.limits.arguments_bytes.saturating_mul(2)
+                {
                     return; // far beyond what the contract allows; it fails when it is complete
                 }
                 one.text.push_str(&piece);
@@ -317,7 +323,9 @@ impl Message {
         let Some(reason) = reason else { return };
         self.stop_reason = reason.as_str().map(|reason| reason.lossy().into_owned());
         self.metadata.put("finish_reason", reason);
-        if let Some(thinking) = usage.and_then(|u| u.get("output_tokens_details")).and_then(|d| d.get("thinking_tokens")) {
+        if let Some(thinking) =
+            usage.and_then(|u| u.get("output_tokens_details")).and_then(|d| d.get("thinking_tokens"))
+        {
             self.metadata.put("reasoning_tokens", thinking);
         }
         if let Some(model) = &self.model {

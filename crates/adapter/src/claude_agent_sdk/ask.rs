@@ -18,7 +18,10 @@ const NAME: usize = 200;
 ///
 /// # Errors
 /// A question cannot stand in an event.
-pub(super) fn form(input: &Json<'_>, options: &Options) -> Result<(String, Vec<FormField<'static>>), ItemError> {
+pub(super) fn form(
+    input: &Json<'_>,
+    options: &Options,
+) -> Result<(String, Vec<FormField<'static>>), ItemError> {
     let questions = input.list("questions");
     let mut names = Vec::new();
     let mut fields = Vec::new();
@@ -56,7 +59,8 @@ fn field(question: &Json<'_>, name: &str, options: &Options) -> Result<FormField
     out.push_str(",\"field_type\":\"");
     out.push_str(kind);
     out.push_str("\",\"field_values\":[");
-    let labels = question.list("options").iter().filter_map(|option| option.str("label").or_else(|| option.as_str()));
+    let labels =
+        question.list("options").iter().filter_map(|option| option.str("label").or_else(|| option.as_str()));
     for (n, label) in labels.enumerate() {
         out.push_str(if n > 0 { "," } else { "" });
         write_string(&text::content(&text::whole([label], options), options), &mut out);
@@ -75,7 +79,8 @@ fn field(question: &Json<'_>, name: &str, options: &Options) -> Result<FormField
     }
     out.push('}');
     let name_of = |text: &str| {
-        Name::new(text.to_owned()).map_err(|fault| ItemError::Value { what: "a question", why: fault.to_string() })
+        Name::new(text.to_owned())
+            .map_err(|fault| ItemError::Value { what: "a question", why: fault.to_string() })
     };
     Ok(FormField {
         object: project::checked(out, "a question", &options.limits)?,
@@ -98,7 +103,8 @@ pub(super) fn answered(input: &Json<'_>, values: &Json<'_>) -> Result<String, St
     let mut names: Vec<String> = Vec::new();
     for question in input.list("questions") {
         let name = name_of(question, &names);
-        let value = values.members().iter().rev().find(|(key, _)| key == name.as_str()).map(|(_, value)| value);
+        let value =
+            values.members().iter().rev().find(|(key, _)| key == name.as_str()).map(|(_, value)| value);
         let answer = match value {
             Some(Json::String(text)) => text.lossy().into_owned(),
             Some(Json::Array(items)) => items.iter().map(plain).collect::<Vec<_>>().join(", "),

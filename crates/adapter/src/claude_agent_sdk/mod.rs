@@ -33,28 +33,31 @@
 //! Refused ([`ItemError`]): what is neither of the two forms, and lines of a turn that is over.
 
 mod ask;
+mod lines;
 mod native;
-mod resume;
 mod result;
+mod resume;
 mod snapshot;
 mod turns;
 
 use std::collections::{HashMap, HashSet};
 
-use causeway_contract::event::{Decision, InterruptRequest, NamespaceOutcome, ProviderMetadata, ToolApproval};
+use causeway_contract::event::{
+    Decision, InterruptRequest, NamespaceOutcome, ProviderMetadata, ToolApproval,
+};
 use causeway_contract::id::{MessageId, Reference};
-use causeway_contract::json::{JsonNumber, JsonObject};
+use causeway_contract::json::JsonNumber;
 use causeway_contract::namespace::Namespace;
 
 pub use self::turns::Turns;
 
-use self::native::{ASK, Line, Said, delegates, either, kind, owned, read};
-use self::resume::{Reply, reply};
+use self::native::{ASK, Line, Said, either, kind, owned, read};
 use self::result::Outcome;
+use self::resume::{Reply, reply};
 use self::snapshot::Snapshot;
 use crate::adapter::{Adapter, Close, ItemError, Output};
 use crate::anthropic_messages::failure as provider;
-use crate::anthropic_messages::stream::{Broken, Heard, Message, result_text};
+use crate::anthropic_messages::stream::{Broken, Heard, Message};
 use crate::failure::{self, Failure};
 use crate::ids::Ids;
 use crate::json::Json;
@@ -184,7 +187,11 @@ impl ClaudeAgentSdk {
     }
 
     /// Where the lines of a subagent stand. `false`: nowhere of their own, so that its words must not be shown.
-    fn place(&mut self, parent: Option<&str>, line: &Json<'_>) -> Result<(Namespace<'static>, bool), ItemError> {
+    fn place(
+        &mut self,
+        parent: Option<&str>,
+        line: &Json<'_>,
+    ) -> Result<(Namespace<'static>, bool), ItemError> {
         let Some(parent) = parent else { return Ok((Namespace::root(), true)) };
         let agent = self.agents.entry(parent.to_owned()).or_default();
         agent.kind = owned(line, "subagent_type").or_else(|| agent.kind.take());
@@ -194,7 +201,10 @@ impl ClaudeAgentSdk {
         let (at, around) = match (calls.open_by_native(parent), calls.last_by_native(parent)) {
             (Some(at), _) => (at, Namespace::root()),
             (None, before) => {
-                let around = before.and_then(|at| calls.get(at)).map(|call| call.namespace.clone()).unwrap_or_default();
+                let around = before
+                    .and_then(|at| calls.get(at))
+                    .map(|call| call.namespace.clone())
+                    .unwrap_or_default();
                 match calls.open_by_native(&node) {
                     Some(at) => (at, around),
                     None => (self.scribe.start(&node, "graph_node", "{}", &around, None)?, around),
@@ -288,7 +298,9 @@ impl ClaudeAgentSdk {
                         self.scribe.hush(&namespace);
                     }
                 }
-                "tool_use" | "server_tool_use" | "mcp_tool_use" => self.call(block, &id, &namespace, parent.is_none())?,
+                "tool_use" | "server_tool_use" | "mcp_tool_use" => {
+                    self.call(block, &id, &namespace, parent.is_none())?;
+                }
                 other if other.ends_with("tool_result") => self.result_block(block, said.line),
                 _ => {}
             }
@@ -337,124 +349,6 @@ impl ClaudeAgentSdk {
         self.scribe.draft(namespace, data);
     }
 
-    fn user(&mut self, said: Said<'_, '_>) {
-        for block in said.blocks() {
-            match kind(block) {
-                "tool_result" => self.result_block(block, said.line),
-                "text" if said.parent().is_none() => {
-                    self.cut |= block.str("text").is_some_and(|text| text.lossy().starts_with(NOTICE));
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn result_block(&mut self, block: &Json<'_>, line: &Json<'_>) {
-        let native = owned(block, "tool_use_id").unwrap_or_default();
-        let Some(at) = self.scribe.calls.open_by_native(&native) else { return };
-        let text = result_text(block.get("content"), &self.scribe);
-        let known = self.agents.get(&native).and_then(|agent| agent.outcome);
-        if block.get("is_error") != Some(&Json::Bool(true)) {
-            self.scribe.finish_as(at, End::Finished(&text), known.unwrap_or(NamespaceOutcome::Success));
-            return;
-        }
-        let metas = line.list("tool_result_meta");
-        let meta = metas.iter().find(|meta| meta.str("id").is_some_and(|id| id == native.as_str()));
-        let decision = meta.and_then(|meta| meta.get("permission_decision"));
-        let by_rule = self.denied.contains(&native);
-        let by_user = decision.is_some_and(|decision| {
-            decision.text("decision") == Some("reject")
-                && decision.text("source").is_some_and(|source| source.starts_with("user"))
-        });
-        let asked = self.verdict.as_ref().filter(|verdict| verdict.native == native);
-        let code = match asked {
-            Some(verdict) if verdict.refused.unwrap_or(by_user) => {
-                if verdict.form { "tool_status_error" } else { "tool_rejected" }
-            }
-            Some(_) | None if by_rule => "tool_permission_denied",
-            Some(_) | None => "tool_error",
-        };
-        let message = text
-            .strip_prefix("<tool_use_error>")
-            .and_then(|text| text.strip_suffix("</tool_use_error>"))
-            .unwrap_or(&text);
-        let outcome = known.filter(|outcome| *outcome != NamespaceOutcome::Success).unwrap_or(NamespaceOutcome::Error);
-        self.scribe.finish_as(at, End::Failed(code, message), outcome);
-    }
-
-    fn system(&mut self, subtype: &str, line: &Json<'_>) -> Result<(), ItemError> {
-        match subtype {
-            "init" => self.model = owned(line, "model").or_else(|| self.model.take()),
-            "api_retry" => {
-                self.retries += 1;
-                let mut details = String::from("{");
-                for key in ["attempt", "max_retries", "retry_delay_ms", "error_status"] {
-                    if let Some(Json::Number(number)) = line.get(key) {
-                        let comma = if details.len() > 1 { "," } else { "" };
-                        details.push_str(&format!("{comma}\"{key}\":{number}"));
-                    }
-                }
-                details.push('}');
-                let details = JsonObject::parse(details, &self.scribe.options.limits).ok();
-                self.scribe.warn("provider_retry", "The model provider failed; the agent is trying again.", details);
-            }
-            "compact_boundary" => {
-                self.scribe.warn("context_compacted", "The agent summarised the conversation to make room.", None);
-            }
-            "permission_denied" => self.denied.extend(owned(line, "tool_use_id")),
-            "task_started" => {
-                let Some(parent) = owned(line, "tool_use_id") else { return Ok(()) };
-                let is_agent = line.get("subagent_type").is_some() || self.is_delegation(&parent);
-                if is_agent && self.scribe.calls.open_by_native(&parent).is_some() {
-                    self.place(Some(&parent), line)?;
-                }
-            }
-            "task_notification" => self.notified(line),
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn is_delegation(&self, native: &str) -> bool {
-        let calls = &self.scribe.calls;
-        calls.open_by_native(native).and_then(|at| calls.get(at)).is_some_and(|call| delegates(call.name.as_str()))
-    }
-
-    /// A subagent is over: its last text was not shown before, unless it was.
-    fn notified(&mut self, line: &Json<'_>) {
-        let Some(parent) = owned(line, "tool_use_id") else { return };
-        let calls = &self.scribe.calls;
-        let node = calls.open_by_native(&format!("{NODE}{parent}"));
-        let Some(at) = calls.open_by_native(&parent).or(node) else { return };
-        let Some(path) = self.scribe.inside(at) else { return };
-        let outcome = match line.text("status") {
-            Some("completed") => NamespaceOutcome::Success,
-            Some("stopped" | "killed" | "cancelled") => NamespaceOutcome::Cancelled,
-            Some(_) | None => NamespaceOutcome::Error,
-        };
-        let agent = self.agents.entry(parent).or_default();
-        agent.outcome = Some(outcome);
-        let summary = line.str("summary").filter(|_| outcome == NamespaceOutcome::Success);
-        if let Some(summary) = summary {
-            let last = summary.lossy().into_owned();
-            if agent.said.as_ref() != Some(&last) {
-                agent.said = Some(last);
-                self.scribe.hush(&path);
-                self.scribe.say(Kind::Text, &path, &[summary]);
-                self.scribe.hush(&path);
-            }
-        }
-        if Some(at) == node {
-            let end = match outcome {
-                NamespaceOutcome::Success => End::Finished(""),
-                NamespaceOutcome::Interrupted | NamespaceOutcome::Cancelled | NamespaceOutcome::Error => {
-                    End::Failed("tool_error", "The subagent did not complete its work.")
-                }
-            };
-            self.scribe.finish_as(at, end, outcome);
-        }
-    }
-
     fn control(&mut self, id: &Json<'_>, request: &Json<'_>) -> Result<(), ItemError> {
         if request.text("subtype") != Some("can_use_tool") {
             return Ok(());
@@ -469,7 +363,13 @@ impl ClaudeAgentSdk {
             None => {
                 self.scribe.hush(&Namespace::root());
                 let native = if native.is_empty() { format!("{NODE}{}", id.to_text()) } else { native };
-                self.scribe.start(&native, &name, &input.to_text(), &Namespace::root(), self.message.parent())?
+                self.scribe.start(
+                    &native,
+                    &name,
+                    &input.to_text(),
+                    &Namespace::root(),
+                    self.message.parent(),
+                )?
             }
         };
         let Some(call) = self.scribe.calls.get(at).cloned() else { return Ok(()) };
@@ -505,7 +405,8 @@ impl ClaudeAgentSdk {
 
     /// The open call that an older CLI asks about without its id.
     fn like(&self, native: &str, name: &str, input: &Json<'_>) -> Option<usize> {
-        let mut same = self.scribe.calls.open().filter(|(_, call)| call.name == *name && call.has_arguments(input));
+        let mut same =
+            self.scribe.calls.open().filter(|(_, call)| call.name == *name && call.has_arguments(input));
         same.next().filter(|_| native.is_empty()).map(|(at, _)| at)
     }
 
@@ -568,8 +469,13 @@ impl ClaudeAgentSdk {
         }
         let wanted = [line.text("stop_reason"), self.message.stop_reason()].contains(&Some("tool_use"));
         // A subagent in the background goes on when the turn is over: that hides nothing.
-        let nodes: Vec<usize> =
-            self.scribe.calls.open().filter(|(_, call)| call.native.starts_with(NODE)).map(|(at, _)| at).collect();
+        let nodes: Vec<usize> = self
+            .scribe
+            .calls
+            .open()
+            .filter(|(_, call)| call.native.starts_with(NODE))
+            .map(|(at, _)| at)
+            .collect();
         let others = self.scribe.calls.open().any(|(_, call)| !call.native.starts_with(NODE));
         if wanted || others {
             return Some(failure::INCOMPLETE);
@@ -606,16 +512,14 @@ impl ClaudeAgentSdk {
     }
 }
 
-/// What the CLI writes into the conversation when a person interrupts.
-const NOTICE: &str = "[Request interrupted by user";
-
 impl Adapter for ClaudeAgentSdk {
     fn handle(&mut self, item: &[u8]) -> Result<(), ItemError> {
         if item.iter().all(u8::is_ascii_whitespace) {
             return Ok(());
         }
         let json = worker::parse_line(item)?;
-        let line = read(&json).ok_or(ItemError::Shape { what: "a line of stream-json or a message of the SDK" })?;
+        let line =
+            read(&json).ok_or(ItemError::Shape { what: "a line of stream-json or a message of the SDK" })?;
         if self.scribe.has_ended() {
             let kind = match line {
                 Line::Stream(..) => "stream_event",
@@ -630,7 +534,9 @@ impl Adapter for ClaudeAgentSdk {
         let around = either(&json, "event", "data").filter(|_| json.text("type").is_none()).unwrap_or(&json);
         if self.session.is_none() {
             let inner = around.get("data").unwrap_or(around);
-            self.session = owned(around, "session_id").or_else(|| owned(inner, "session_id")).filter(|id| !id.is_empty());
+            self.session = owned(around, "session_id")
+                .or_else(|| owned(inner, "session_id"))
+                .filter(|id| !id.is_empty());
         }
         match line {
             Line::System(subtype, line) => self.system(subtype, line),

@@ -90,7 +90,9 @@ pub(super) fn read<'j, 'a>(line: &'j Json<'a>) -> Option<Line<'j, 'a>> {
             let event = line.get("event")?;
             Some(match line.text("class").unwrap_or_default() {
                 "StreamEvent" => Line::Stream(event.get("event")?, event),
-                "AssistantMessage" => Line::Assistant(Said { line: event, message: event, id: event.str("message_id") }),
+                "AssistantMessage" => {
+                    Line::Assistant(Said { line: event, message: event, id: event.str("message_id") })
+                }
                 "UserMessage" => Line::User(Said { line: event, message: event, id: None }),
                 "ResultMessage" => Line::Result(event),
                 // `SystemMessage`, `TaskStartedMessage`, …: the CLI's own line is in `data`.

@@ -166,7 +166,10 @@ mod tests {
         assert_eq!(value, r#"{"behavior":"allow","updatedInput":{"path":"b","key":"sk-1"}}"#);
         assert_eq!(back, Some(decide(Decision::Edit, Some(r#"{"path":"b","key":"sk-1"}"#), None)));
         let reject = decide(Decision::Reject, None, Some("no"));
-        assert_eq!(round(&asked, &reject), (r#"{"behavior":"deny","message":"no"}"#.to_owned(), Some(reject)));
+        assert_eq!(
+            round(&asked, &reject),
+            (r#"{"behavior":"deny","message":"no"}"#.to_owned(), Some(reject))
+        );
         assert_eq!(reply(&asked, &Answer::Dismissed), Err(AnswerError::WrongKind));
         let nothing = Answer::Decisions(Vec::new());
         assert_eq!(reply(&asked, &nothing), Err(AnswerError::Undecided { tool_call_id: "c1".to_owned() }));
@@ -174,8 +177,10 @@ mod tests {
 
     #[test]
     fn a_form_is_answered_by_the_texts_of_its_questions() {
-        let asked = snapshot(true, r#"{"questions":[{"question":"A?"},{"question":"B?","multiSelect":true}]}"#);
-        let values = |text: &str| Answer::Values(JsonObject::parse(text.to_owned(), &Limits::DEFAULT).unwrap());
+        let asked =
+            snapshot(true, r#"{"questions":[{"question":"A?"},{"question":"B?","multiSelect":true}]}"#);
+        let values =
+            |text: &str| Answer::Values(JsonObject::parse(text.to_owned(), &Limits::DEFAULT).unwrap());
         let (value, back) = round(&asked, &values(r#"{"A?":"x","B?":["y","z"]}"#));
         let expected = r#"{"behavior":"allow","updatedInput":{"questions":[{"question":"A?"},{"question":"B?","multiSelect":true}],"answers":{"A?":"x","B?":"y, z"}}}"#;
         assert_eq!(value, expected);

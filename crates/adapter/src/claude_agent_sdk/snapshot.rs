@@ -36,7 +36,9 @@ impl Snapshot {
             write_string(message, &mut out);
         }
         let Counts { input, output, cached_input } = self.counted;
-        for (key, count) in [("input_tokens", input), ("output_tokens", output), ("cached_input_tokens", cached_input)] {
+        for (key, count) in
+            [("input_tokens", input), ("output_tokens", output), ("cached_input_tokens", cached_input)]
+        {
             if let Some(count) = count {
                 out.push_str(&format!(",\"{key}\":{count}"));
             }

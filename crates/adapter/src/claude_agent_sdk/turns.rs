@@ -93,7 +93,8 @@ impl Split for Turns {
         };
         match (before, means) {
             (_, Means::Gone) => Place::Outside,
-            (State::Idle, _) | (State::Running { init: true } | State::Asking(_) | State::Over, Means::Begins) => {
+            (State::Idle, _)
+            | (State::Running { init: true } | State::Asking(_) | State::Over, Means::Begins) => {
                 self.first(Op::Run, None)
             }
             (State::Running { .. }, _) => Place::Inside,
@@ -103,7 +104,9 @@ impl Split for Turns {
                 self.first(Op::Resume, answer)
             }
             // The SDK's iterator ends after the `result`.
-            (State::Over, Means::Ends) if parse_line(line).is_ok_and(|json| json.text("kind").is_some_and(|k| k != "event")) => {
+            (State::Over, Means::Ends)
+                if parse_line(line).is_ok_and(|json| json.text("kind").is_some_and(|k| k != "event")) =>
+            {
                 Place::Inside
             }
             // A trailing word of the process.
@@ -119,7 +122,9 @@ impl Split for Turns {
         for line in sidecar.split(|byte| *byte == b'\n') {
             let Ok(json) = Json::parse(line) else { continue };
             let sent = json.get("line").unwrap_or(&json);
-            let Some(response) = sent.get("response").filter(|_| sent.text("type") == Some("control_response")) else {
+            let Some(response) =
+                sent.get("response").filter(|_| sent.text("type") == Some("control_response"))
+            else {
                 continue;
             };
             if let Some(request) = response.get("request_id") {
@@ -160,7 +165,11 @@ mod tests {
     fn a_turn_ends_with_its_result_and_the_next_begins_with_init() {
         let lines = [CONTROL, INIT, EVENT, RESULT, STATUS, CONTROL, "", INIT, EVENT, RESULT];
         assert_eq!(cut("", &lines), [(Op::Run, false, 6), (Op::Run, false, 3)]);
-        assert_eq!(cut("", &[INIT, EVENT, INIT, RESULT]), [(Op::Run, false, 2), (Op::Run, false, 2)], "a new process");
+        assert_eq!(
+            cut("", &[INIT, EVENT, INIT, RESULT]),
+            [(Op::Run, false, 2), (Op::Run, false, 2)],
+            "a new process"
+        );
     }
 
     #[test]
@@ -168,7 +177,11 @@ mod tests {
         let lines = [INIT, ASK, EVENT, RESULT];
         assert_eq!(cut(SENT, &lines), [(Op::Run, false, 2), (Op::Resume, true, 2)]);
         assert_eq!(cut("", &lines), [(Op::Run, false, 2), (Op::Resume, false, 2)]);
-        assert_eq!(cut("", &[INIT, ASK, INIT, RESULT]), [(Op::Run, false, 2), (Op::Run, false, 2)], "nobody answered");
+        assert_eq!(
+            cut("", &[INIT, ASK, INIT, RESULT]),
+            [(Op::Run, false, 2), (Op::Run, false, 2)],
+            "nobody answered"
+        );
     }
 
     #[test]

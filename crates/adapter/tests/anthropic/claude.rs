@@ -8,7 +8,8 @@ use crate::expected::terminal;
 use crate::support::{Run, options, play, recording};
 
 const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s1","model":"m"}"#;
-const SUCCESS: &str = r#"{"type":"result","subtype":"success","is_error":false,"stop_reason":"end_turn","session_id":"s1"}"#;
+const SUCCESS: &str =
+    r#"{"type":"result","subtype":"success","is_error":false,"stop_reason":"end_turn","session_id":"s1"}"#;
 
 fn run(lines: &[&str]) -> Run {
     let mut run = Run::new(HARNESS, Turn::Start, options());
@@ -43,7 +44,9 @@ fn gist(run: &Run) -> Vec<String> {
                 EventData::NamespaceExited(exit) => exit.outcome.as_str(),
                 _ => "",
             };
-            format!("{}{} {id}", ">".repeat(draft.namespace.depth()), draft.data.event_type().as_str()).trim().to_owned()
+            format!("{}{} {id}", ">".repeat(draft.namespace.depth()), draft.data.event_type().as_str())
+                .trim()
+                .to_owned()
         })
         .filter(|line| !line.contains("provider.metadata") && !line.contains("usage.updated"))
         .collect()
@@ -63,14 +66,19 @@ fn a_success_with_an_open_call_a_wanted_tool_or_an_api_error_is_an_error() {
 #[test]
 fn failures_are_typed_and_say_whether_to_try_again() {
     let failed = |extra: &str| {
-        let line = format!(r#"{{"type":"result","subtype":"success","is_error":true,"terminal_reason":"api_error",{extra}}}"#);
+        let line = format!(
+            r#"{{"type":"result","subtype":"success","is_error":true,"terminal_reason":"api_error",{extra}}}"#
+        );
         let run = run(&[INIT, &line]);
         let Some(EventData::RunError(error)) = run.terminal() else { panic!("{}", run.text()) };
         (error.code.as_str().to_owned(), error.retryable)
     };
     let expected = |code: &str, retryable| (code.to_owned(), retryable);
     assert_eq!(failed(r#""api_error_status":429"#), expected("provider_rate_limited", true));
-    assert_eq!(failed(r#""api_error_status":529,"api_error_type":"overloaded_error""#), expected("provider_unavailable", true));
+    assert_eq!(
+        failed(r#""api_error_status":529,"api_error_type":"overloaded_error""#),
+        expected("provider_unavailable", true)
+    );
     assert_eq!(failed(r#""api_error_status":401"#), expected("provider_access_denied", false));
     assert_eq!(
         failed(r#""api_error_status":400,"result":"API Error: prompt is too long: 1 > 0""#),
@@ -100,7 +108,8 @@ fn a_refused_call_is_told_as_a_refusal_and_a_closed_form_as_a_status() {
             }
         }).collect();
         let lines = String::from_utf8(recording.lines).unwrap();
-        let denied = lines.replace("\"type\": \"tool_result\",", "\"type\": \"tool_result\", \"is_error\": true,");
+        let denied =
+            lines.replace("\"type\": \"tool_result\",", "\"type\": \"tool_result\", \"is_error\": true,");
         let runs = play(HARNESS, denied.as_bytes(), sent.as_bytes(), &options());
         assert_eq!(runs.len(), 2, "{name}");
         assert!(gist(&runs[1]).contains(&format!("tool.error {code}")), "{name}: {:?}", gist(&runs[1]));
@@ -114,7 +123,10 @@ fn without_what_was_sent_the_stream_itself_tells_of_a_refusal() {
     let lines = [INIT, &tool("t1", "Write", None), ask, end, SUCCESS].join("\n");
     let runs = play(HARNESS, lines.as_bytes(), b"", &options());
     assert_eq!(gist(&runs[0]), ["run.started", "tool.started t1", "interrupt.requested", "run.interrupted"]);
-    assert_eq!(gist(&runs[1]), ["run.started", "tool.started t1", "tool.error tool_rejected", "run.finished"]);
+    assert_eq!(
+        gist(&runs[1]),
+        ["run.started", "tool.started t1", "tool.error tool_rejected", "run.finished"]
+    );
 }
 
 #[test]
@@ -126,15 +138,26 @@ fn a_request_inside_a_subagent_leaves_its_namespace_and_enters_it_again() {
     assert_eq!(
         gist(&runs[0]),
         [
-            "run.started", "tool.started k1", ">namespace.entered", ">tool.started t1",
-            ">namespace.exited interrupted", "interrupt.requested", "run.interrupted"
+            "run.started",
+            "tool.started k1",
+            ">namespace.entered",
+            ">tool.started t1",
+            ">namespace.exited interrupted",
+            "interrupt.requested",
+            "run.interrupted"
         ]
     );
     assert_eq!(
         gist(&runs[1]),
         [
-            "run.started", "tool.started k1", ">namespace.entered", ">tool.started t1", ">tool.finished t1",
-            ">namespace.exited success", "tool.finished k1", "run.finished"
+            "run.started",
+            "tool.started k1",
+            ">namespace.entered",
+            ">tool.started t1",
+            ">tool.finished t1",
+            ">namespace.exited success",
+            "tool.finished k1",
+            "run.finished"
         ]
     );
 }
@@ -154,9 +177,18 @@ fn nested_subagents_have_nested_namespaces() {
     assert_eq!(
         gist(&run(&lines)),
         [
-            "run.started", "tool.started k1", ">namespace.entered", ">tool.started k2", ">>namespace.entered",
-            ">>tool.started t1", ">>tool.finished t1", ">>namespace.exited error", ">tool.error tool_error",
-            ">namespace.exited success", "tool.finished k1", "run.finished"
+            "run.started",
+            "tool.started k1",
+            ">namespace.entered",
+            ">tool.started k2",
+            ">>namespace.entered",
+            ">>tool.started t1",
+            ">>tool.finished t1",
+            ">>namespace.exited error",
+            ">tool.error tool_error",
+            ">namespace.exited success",
+            "tool.finished k1",
+            "run.finished"
         ]
     );
 }
@@ -167,8 +199,16 @@ fn a_subagent_in_the_background_never_speaks_in_the_root() {
     let done = r#"{"type":"system","subtype":"task_notification","tool_use_id":"k1","status":"completed","summary":"inner"}"#;
     let lines = [INIT, &tool("k1", "Task", None), &result("k1", false), said, done, SUCCESS];
     let expected = [
-        "run.started", "tool.started k1", "tool.finished k1", "tool.started node:k1", ">namespace.entered",
-        ">text.started", ">text.delta", ">text.finished", ">namespace.exited success", "tool.finished node:k1",
+        "run.started",
+        "tool.started k1",
+        "tool.finished k1",
+        "tool.started node:k1",
+        ">namespace.entered",
+        ">text.started",
+        ">text.delta",
+        ">text.finished",
+        ">namespace.exited success",
+        "tool.finished node:k1",
         "run.finished",
     ];
     assert_eq!(gist(&run(&lines)), expected);
@@ -181,14 +221,17 @@ fn an_interrupt_of_the_user_is_a_cancel_with_or_without_a_result() {
     let notice = r#"{"type":"user","message":{"content":[{"type":"text","text":"[Request interrupted by user for tool use]"}]}}"#;
     let stopped = run(&[INIT, &tool("t1", "Bash", None), &result("t1", true), notice]);
     assert_eq!(gist(&stopped), ["run.started", "tool.started t1", "tool.error tool_error", "run.cancelled"]);
-    let aborted = SUCCESS.replace("success", "error_during_execution").replace("false", "true,\"terminal_reason\":\"aborted_tools\"");
+    let aborted = SUCCESS
+        .replace("success", "error_during_execution")
+        .replace("false", "true,\"terminal_reason\":\"aborted_tools\"");
     assert_eq!(terminal(&run(&[INIT, &tool("t1", "Bash", None), &aborted])), "cancelled");
     assert_eq!(run(&[INIT, &tool("t1", "Bash", None)]).terminal(), None, "a stream that just stops is R12");
 }
 
 #[test]
 fn full_text_after_the_streamed_pieces_is_not_shown_again() {
-    let case = include_str!("../../../../tests/data/cases/B10-full-text-repeated-after-the-streamed-pieces.json");
+    let case =
+        include_str!("../../../../tests/data/cases/B10-full-text-repeated-after-the-streamed-pieces.json");
     let case = causeway_adapter::json::Json::parse(case.as_bytes()).unwrap();
     let lines: Vec<String> = case.list("input").iter().map(|line| line.to_text()).collect();
     let run = run(&lines.iter().map(String::as_str).collect::<Vec<_>>());
@@ -200,12 +243,18 @@ fn full_text_after_the_streamed_pieces_is_not_shown_again() {
     }
     assert_eq!(text, "The pod is healthy.");
     let types: Vec<String> = gist(&run);
-    assert_eq!(types, ["run.started", "text.started", "text.delta", "text.delta", "text.finished", "run.finished"]);
+    assert_eq!(
+        types,
+        ["run.started", "text.started", "text.delta", "text.delta", "text.finished", "run.finished"]
+    );
 }
 
 #[test]
 fn a_resumed_run_without_anything_known_still_begins() {
-    let turn = Turn::Resume(causeway_adapter::turn::Resume { answer: Some(Answer::Dismissed), ..Default::default() });
+    let turn = Turn::Resume(causeway_adapter::turn::Resume {
+        answer: Some(Answer::Dismissed),
+        ..Default::default()
+    });
     let mut run = Run::new(HARNESS, turn, options());
     run.line(SUCCESS.as_bytes()).unwrap();
     assert_eq!(terminal(&run), "success");

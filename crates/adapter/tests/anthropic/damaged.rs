@@ -59,13 +59,60 @@ impl Dice {
 
 /// Words that mean something to the adapters; any may stand in the place of any other.
 const WORDS: &[&str] = &[
-    "\"stream_event\"", "\"assistant\"", "\"user\"", "\"system\"", "\"result\"", "\"control_request\"", "\"can_use_tool\"",
-    "\"message_start\"", "\"content_block_start\"", "\"content_block_delta\"", "\"content_block_stop\"", "\"message_delta\"",
-    "\"message_stop\"", "\"text\"", "\"thinking\"", "\"tool_use\"", "\"tool_result\"", "\"text_delta\"", "\"input_json_delta\"",
-    "\"Task\"", "\"Read\"", "\"AskUserQuestion\"", "\"toolu_k1\"", "\"toolu_s1\"", "\"toolu_w1\"", "\"toolu_q1\"", "\"toolu_r1\"",
-    "null", "[]", "{}", "\"\\ud83d\"", "\"\\ude00x\"", "\"\\u0000\"", "1e999", "\"\"", "true", "false", "\"error\"", "\"task_started\"",
-    "\"task_notification\"", "\"completed\"", "\"success\"", "\"id\"", "\"name\"", "\"input\"", "\"partial_json\"", "\"\\u202e\"",
-    "\"question\"", "\"label\"", "\"index\": 0", "\"index\": 1", "\"end_turn\"", "\"event\"", "\"end\"",
+    "\"stream_event\"",
+    "\"assistant\"",
+    "\"user\"",
+    "\"system\"",
+    "\"result\"",
+    "\"control_request\"",
+    "\"can_use_tool\"",
+    "\"message_start\"",
+    "\"content_block_start\"",
+    "\"content_block_delta\"",
+    "\"content_block_stop\"",
+    "\"message_delta\"",
+    "\"message_stop\"",
+    "\"text\"",
+    "\"thinking\"",
+    "\"tool_use\"",
+    "\"tool_result\"",
+    "\"text_delta\"",
+    "\"input_json_delta\"",
+    "\"Task\"",
+    "\"Read\"",
+    "\"AskUserQuestion\"",
+    "\"toolu_k1\"",
+    "\"toolu_s1\"",
+    "\"toolu_w1\"",
+    "\"toolu_q1\"",
+    "\"toolu_r1\"",
+    "null",
+    "[]",
+    "{}",
+    "\"\\ud83d\"",
+    "\"\\ude00x\"",
+    "\"\\u0000\"",
+    "1e999",
+    "\"\"",
+    "true",
+    "false",
+    "\"error\"",
+    "\"task_started\"",
+    "\"task_notification\"",
+    "\"completed\"",
+    "\"success\"",
+    "\"id\"",
+    "\"name\"",
+    "\"input\"",
+    "\"partial_json\"",
+    "\"\\u202e\"",
+    "\"question\"",
+    "\"label\"",
+    "\"index\": 0",
+    "\"index\": 1",
+    "\"end_turn\"",
+    "\"event\"",
+    "\"end\"",
 ];
 
 fn damage(lines: &mut Vec<Vec<u8>>, dice: &mut Dice) {
@@ -102,7 +149,8 @@ fn damage(lines: &mut Vec<Vec<u8>>, dice: &mut Dice) {
                 let present: Vec<&&str> = WORDS.iter().filter(|word| text.contains(**word)).collect();
                 if !present.is_empty() {
                     let (from, to) = (present[dice.roll(present.len())], WORDS[dice.roll(WORDS.len())]);
-                    let changed = if dice.roll(2) == 0 { text.replace(*from, to) } else { text.replacen(*from, to, 1) };
+                    let changed =
+                        if dice.roll(2) == 0 { text.replace(*from, to) } else { text.replacen(*from, to, 1) };
                     lines[a] = changed.into_bytes();
                 }
             }

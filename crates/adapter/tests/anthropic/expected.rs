@@ -66,7 +66,9 @@ fn check_calls(name: &str, runs: &[Run], expected: &Json<'_>) {
         let mut ends = Vec::new();
         for draft in all(runs) {
             match &draft.data {
-                EventData::ToolStarted(start) if start.tool_call_id.as_str() == id => starts.push((draft, start)),
+                EventData::ToolStarted(start) if start.tool_call_id.as_str() == id => {
+                    starts.push((draft, start));
+                }
                 EventData::ToolFinished(end) if end.tool_call_id.as_str() == id => ends.push(&draft.data),
                 EventData::ToolError(end) if end.tool_call_id.as_str() == id => ends.push(&draft.data),
                 _ => {}
@@ -115,18 +117,29 @@ fn check_interrupts(name: &str, runs: &[Run], expected: &Json<'_>) {
             InterruptRequest::Form { fields, .. } => {
                 assert_eq!(expected.text("type"), Some("form_input"), "{name}");
                 let open = run.left().open_calls;
-                assert!(open.iter().any(|call| Some(call.id.as_str()) == expected.text("tool_call_id")), "{name}");
+                assert!(
+                    open.iter().any(|call| Some(call.id.as_str()) == expected.text("tool_call_id")),
+                    "{name}"
+                );
                 assert_eq!(fields.len(), expected.list("fields").len(), "{name}");
                 for (field, question) in fields.iter().zip(expected.list("fields")) {
                     let object = Json::parse(field.object.as_str().as_bytes()).unwrap();
                     assert_eq!(object.text("field_name"), question.text("question"), "{name}");
                     let many = question.get("multiSelect") == Some(&Json::Bool(true));
-                    assert_eq!(object.text("field_type"), Some(if many { "multiselect" } else { "select" }), "{name}");
+                    assert_eq!(
+                        object.text("field_type"),
+                        Some(if many { "multiselect" } else { "select" }),
+                        "{name}"
+                    );
                     assert_eq!(object.get("required"), Some(&Json::Bool(true)), "{name}");
-                    let labels: Vec<_> = question.list("options").iter().filter_map(|option| option.get("label")).collect();
+                    let labels: Vec<_> =
+                        question.list("options").iter().filter_map(|option| option.get("label")).collect();
                     assert_eq!(object.list("field_values").iter().collect::<Vec<_>>(), labels, "{name}");
                     for (key, value) in question.members() {
-                        assert!(object.get(&key.lossy()).is_some_and(|kept| kept.same(value)), "{name}: {key:?}");
+                        assert!(
+                            object.get(&key.lossy()).is_some_and(|kept| kept.same(value)),
+                            "{name}: {key:?}"
+                        );
                     }
                 }
             }
@@ -153,7 +166,9 @@ fn check_subagents(name: &str, runs: &[Run], expected: &Json<'_>) {
         let (mut text, mut outcome) = (String::new(), None);
         for draft in all(runs) {
             match &draft.data {
-                EventData::TextDelta(piece) if parent(draft).as_deref() == Some(call) => text.push_str(&piece.delta),
+                EventData::TextDelta(piece) if parent(draft).as_deref() == Some(call) => {
+                    text.push_str(&piece.delta);
+                }
                 EventData::NamespaceExited(exit) if exit.parent_tool_call_id.as_str() == call => {
                     outcome = Some(exit.outcome);
                 }
@@ -217,7 +232,9 @@ fn streamed_arguments_join_to_the_ones_that_were_expected() {
             let mut joined = String::new();
             for draft in &runs[0].drafts {
                 match &draft.data {
-                    EventData::ToolStarted(start) if start.tool_call_id.as_str() == id && !start.arguments.is_empty() => {
+                    EventData::ToolStarted(start)
+                        if start.tool_call_id.as_str() == id && !start.arguments.is_empty() =>
+                    {
                         joined.push_str(start.arguments.as_str());
                     }
                     EventData::ToolArgumentsDelta(piece) if piece.tool_call_id.as_str() == id => {
@@ -231,8 +248,11 @@ fn streamed_arguments_join_to_the_ones_that_were_expected() {
     }
 }
 
-/// The last totals of a run: input, output, cached input, whether they are final.
-pub fn totals(run: &Run) -> Option<(Option<u64>, Option<u64>, Option<u64>, bool)> {
+/// Input, output and cached input tokens, and whether they are final.
+type Totals = (Option<u64>, Option<u64>, Option<u64>, bool);
+
+/// The last totals of a run.
+fn totals(run: &Run) -> Option<Totals> {
     run.drafts.iter().rev().find_map(|draft| match &draft.data {
         EventData::UsageUpdated(usage) => {
             Some((usage.input_tokens, usage.output_tokens, usage.cached_input_tokens, usage.is_final))
@@ -257,5 +277,9 @@ fn totals_are_those_the_harness_reports_for_the_turn() {
     assert_eq!(last("approve"), [known(10, 5, 0), known(10, 5, 0)], "both runs together are the native turn");
     assert_eq!(last("ask_user_question"), [Some((Some(10), None, Some(0), true)), known(10, 10, 0)]);
     assert_eq!(last("messages_text"), [known(10, 6, 0)]);
-    assert_eq!(last("messages_error_mid"), [Some((Some(10), None, Some(0), true))], "what is not known is not said");
+    assert_eq!(
+        last("messages_error_mid"),
+        [Some((Some(10), None, Some(0), true))],
+        "what is not known is not said"
+    );
 }

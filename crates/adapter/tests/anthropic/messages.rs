@@ -42,11 +42,13 @@ fn sse_text_gives_the_events_of_the_recorded_lines() {
     }
 }
 
-const START: &str = r#"{"type":"message_start","message":{"id":"msg_1","model":"m","usage":{"input_tokens":3}}}"#;
+const START: &str =
+    r#"{"type":"message_start","message":{"id":"msg_1","model":"m","usage":{"input_tokens":3}}}"#;
 const TOOL: &str = r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t1","name":"f","input":{}}}"#;
 const CUT: &str = r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"a\": \"b"}}"#;
 const STOP: &str = r#"{"type":"content_block_stop","index":0}"#;
-const DELTA: &str = r#"{"type":"message_delta","delta":{"stop_reason":"max_tokens"},"usage":{"output_tokens":4}}"#;
+const DELTA: &str =
+    r#"{"type":"message_delta","delta":{"stop_reason":"max_tokens"},"usage":{"output_tokens":4}}"#;
 const END: &str = r#"{"type":"message_stop"}"#;
 
 #[test]
@@ -86,7 +88,8 @@ fn errors_of_every_form_are_typed_and_keep_the_delay() {
     };
     let limited = r#"{"kind":"error","status":429,"error_type":"RateLimitError","message":"x","headers":{"Retry-After":"7"}}"#;
     assert_eq!(failed(limited), ("provider_rate_limited".to_owned(), true, Some("7".to_owned())));
-    let body = r#"data: {"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}"#;
+    let body =
+        r#"data: {"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}"#;
     assert_eq!(failed(body), ("provider_access_denied".to_owned(), false, None));
     let long = r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 9 tokens"}}"#;
     assert_eq!(failed(long), ("context_too_long".to_owned(), false, None));

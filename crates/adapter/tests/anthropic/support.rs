@@ -183,7 +183,8 @@ pub fn try_play(
         if turn.head.op == Op::Resume {
             let mut left = runs.last().unwrap().left();
             let given = turn.head.resume.as_ref().zip(left.private.as_ref());
-            left.answer = given.and_then(|(value, private)| found.answer_of(private, value.as_bytes(), options));
+            left.answer =
+                given.and_then(|(value, private)| found.answer_of(private, value.as_bytes(), options));
             start = Turn::Resume(left);
         }
         let mut run = Run::new(harness, start, options.clone());
