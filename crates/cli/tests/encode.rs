@@ -197,7 +197,9 @@ fn frames_come_as_soon_as_their_line_is_there() {
 
 #[test]
 fn what_was_accepted_is_shown_and_then_the_violation_is_named() {
-    let input = open_run("r", &["one"]) + &event("r", 3, "text.finished", r#"{"message_id":"n"}"#) + &finished("r", 4);
+    let input = open_run("r", &["one"])
+        + &event("r", 3, "text.finished", r#"{"message_id":"n"}"#)
+        + &finished("r", 4);
     let violation =
         "causeway encode: -: line 4: R05: text.finished for text message n, which was never started\n";
     assert_eq!(result(&["--to", "custom"], &input), (content("one"), violation.to_owned(), 1));
@@ -284,7 +286,8 @@ fn an_ephemeral_thread_has_no_state_to_commit() {
 
 #[test]
 fn blank_lines_and_carriage_returns_are_no_events() {
-    let input = "\n".to_owned() + &(open_run("r", &["one"]) + "  \n" + &finished("r", 3)).replace('\n', "\r\n");
+    let input =
+        "\n".to_owned() + &(open_run("r", &["one"]) + "  \n" + &finished("r", 3)).replace('\n', "\r\n");
     assert_eq!(result(&["--to", "custom"], input.trim_end()), (content("one") + DONE, String::new(), 0));
 }
 
