@@ -15,11 +15,22 @@ pub const SCHEMA: &str = "contract/canonical-events-v1.schema.json";
 /// Crates that do no IO, and every dependency they may name.
 const CORE: &[(&str, &[&str])] = &[
     ("contract", &["foldhash", "memchr", "ryu", "serde", "serde_json", "simdutf8", "smallvec", "thiserror"]),
-    ("lifecycle", &["causeway-contract", "foldhash", "memchr", "proptest", "rustc-hash", "smallvec", "thiserror"]),
+    (
+        "lifecycle",
+        &["causeway-contract", "foldhash", "memchr", "proptest", "rustc-hash", "smallvec", "thiserror"],
+    ),
     ("encode", &["causeway-contract", "memchr", "ryu", "serde_json", "thiserror"]),
     (
         "adapter",
-        &["causeway-contract", "causeway-lifecycle", "memchr", "regex-lite", "serde", "serde_json", "thiserror"],
+        &[
+            "causeway-contract",
+            "causeway-lifecycle",
+            "memchr",
+            "regex-lite",
+            "serde",
+            "serde_json",
+            "thiserror",
+        ],
     ),
 ];
 
@@ -36,8 +47,16 @@ const DIRECTION: &[(&str, &[&str])] = &[
 ];
 
 /// Words that mean IO, time, randomness or the environment.
-const OUTSIDE: &[&str] =
-    &["tokio::", "SystemTime::now", "Instant::now", "std::env::", "std::fs::", "std::net::", "std::process::", "Uuid::"];
+const OUTSIDE: &[&str] = &[
+    "tokio::",
+    "SystemTime::now",
+    "Instant::now",
+    "std::env::",
+    "std::fs::",
+    "std::net::",
+    "std::process::",
+    "Uuid::",
+];
 
 /// A file past this many lines says in its header why it is one piece.
 const LONG: usize = 600;
@@ -164,7 +183,9 @@ fn core_dependencies(tree: &Tree, findings: &mut Vec<Finding>) {
         let file = format!("crates/{krate}/Cargo.toml");
         for name in tree.text(&file).map(dependencies).unwrap_or_default() {
             if !allowed.contains(&name) {
-                let message = format!("{krate} is a core crate; add {name} to the list in xtask/src/tidy.rs if it does no IO");
+                let message = format!(
+                    "{krate} is a core crate; add {name} to the list in xtask/src/tidy.rs if it does no IO"
+                );
                 found(findings, &file, "core dependencies", message);
             }
         }
@@ -219,14 +240,20 @@ fn file_length(tree: &Tree, findings: &mut Vec<Finding>) {
 
 fn unfinished(tree: &Tree, findings: &mut Vec<Finding>) {
     // Spelled apart, so that this file does not find itself.
-    let words = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("todo", "!("), concat!("unimplemented", "!(")];
+    let words =
+        [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("todo", "!("), concat!("unimplemented", "!(")];
     for (name, text) in tree.sources() {
         for (number, line) in text.lines().enumerate() {
             if let Some(word) = words.iter().find(|word| line.contains(**word)) {
                 found(findings, name, "unfinished", format!("line {}: {word}", number + 1));
             }
             if line.trim_start().starts_with("#[ignore]") {
-                found(findings, name, "unfinished", format!("line {}: an ignored test needs its reason", number + 1));
+                found(
+                    findings,
+                    name,
+                    "unfinished",
+                    format!("line {}: an ignored test needs its reason", number + 1),
+                );
             }
         }
     }
@@ -235,7 +262,9 @@ fn unfinished(tree: &Tree, findings: &mut Vec<Finding>) {
 fn receipts_come_from_stores(tree: &Tree, findings: &mut Vec<Finding>) {
     // R14: a commit receipt is a backend's word that the transaction is durable.
     for (name, text) in tree.sources() {
-        let may = name.starts_with("crates/store/") || name == "crates/contract/src/receipt.rs" || name.starts_with("xtask/");
+        let may = name.starts_with("crates/store/")
+            || name == "crates/contract/src/receipt.rs"
+            || name.starts_with("xtask/");
         let is_test = name.contains("/tests/");
         if !may && !is_test && without_tests(text).contains("issued_by_store(") {
             found(findings, name, "R14 receipts", "only store backends construct a CommitReceipt");
@@ -244,7 +273,8 @@ fn receipts_come_from_stores(tree: &Tree, findings: &mut Vec<Finding>) {
 }
 
 fn rule_coverage(tree: &Tree, findings: &mut Vec<Finding>) {
-    let tests: String = tree.sources().filter(|(name, _)| name.starts_with("crates/")).map(|(_, text)| text).collect();
+    let tests: String =
+        tree.sources().filter(|(name, _)| name.starts_with("crates/")).map(|(_, text)| text).collect();
     let document = tree.text("contract/canonical-events-v1.md").unwrap_or_default();
     for number in 1..=15 {
         let id = format!("R{number:02}");
@@ -290,7 +320,8 @@ mod tests {
 
     #[test]
     fn a_crate_may_not_import_upwards() {
-        let manifest = "[dependencies]\ncauseway-engine.workspace = true\n[dev-dependencies]\ncauseway-cli = \"1\"\n";
+        let manifest =
+            "[dependencies]\ncauseway-engine.workspace = true\n[dev-dependencies]\ncauseway-cli = \"1\"\n";
         assert_eq!(
             run(dependency_direction, &[("crates/lifecycle/Cargo.toml", manifest)]),
             ["crates/lifecycle/Cargo.toml: dependency direction: lifecycle may not import engine"]
@@ -310,7 +341,8 @@ mod tests {
         let bad = "use std::fs;\nfn f() { std::fs::read(\"x\"); }\n";
         assert_eq!(run(core_does_no_io, &[("crates/contract/src/a.rs", bad)]).len(), 1);
         assert_eq!(run(core_does_no_io, &[("crates/engine/src/coordinator/a.rs", bad)]).len(), 1);
-        let fine = "// std::fs::read is not for us\n#[cfg(test)]\nmod tests { fn f() { std::fs::read(\"x\"); } }\n";
+        let fine =
+            "// std::fs::read is not for us\n#[cfg(test)]\nmod tests { fn f() { std::fs::read(\"x\"); } }\n";
         assert_eq!(run(core_does_no_io, &[("crates/contract/src/a.rs", fine)]), [""; 0]);
         assert_eq!(run(core_does_no_io, &[("crates/store/src/a.rs", bad)]), [""; 0]);
     }
@@ -325,7 +357,8 @@ mod tests {
 
     #[test]
     fn unfinished_work_is_found() {
-        let words = format!("// {}\n#[ignore]\nfn f() {{ {}) }}\n", concat!("TO", "DO"), concat!("todo", "!("));
+        let words =
+            format!("// {}\n#[ignore]\nfn f() {{ {}) }}\n", concat!("TO", "DO"), concat!("todo", "!("));
         assert_eq!(run(unfinished, &[("a.rs", &words)]).len(), 3);
     }
 

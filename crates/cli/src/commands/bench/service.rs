@@ -25,7 +25,9 @@ mod client;
 
 /// Options of `bench service`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  causeway bench service\n  causeway bench service --runs 1000 --events 300")]
+#[command(
+    after_help = "Examples:\n  causeway bench service\n  causeway bench service --runs 1000 --events 300"
+)]
 pub struct Args {
     /// Concurrent runs, each with one subscriber.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=4000))]
@@ -117,7 +119,9 @@ async fn load(args: &Args, gateway: &Gateway) -> anyhow::Result<(Vec<Seen>, u64)
         runs.spawn(async move {
             tokio::time::sleep(Duration::from_millis(u64::from(number))).await;
             let followed = follow(&authority, number);
-            tokio::time::timeout(bound, followed).await.with_context(|| format!("run {number} took longer than {bound:?}"))?
+            tokio::time::timeout(bound, followed)
+                .await
+                .with_context(|| format!("run {number} took longer than {bound:?}"))?
         });
     }
     let mut seen = Vec::new();
@@ -140,7 +144,10 @@ async fn follow(authority: &str, number: u32) -> anyhow::Result<Seen> {
     let body = json!({ "agent_id": "load", "conversation_id": format!("load-{number}"), "message": "go" });
     let started = Client::connect(authority).await?.post("/api/v1/runs", &body).await?;
     let run_id = started.get("run_id").and_then(Value::as_str).context("the answer names no run")?;
-    let mut stream = Client::connect(authority).await?.stream(&format!("/api/v1/runs/{run_id}/stream?protocol=canonical")).await?;
+    let mut stream = Client::connect(authority)
+        .await?
+        .stream(&format!("/api/v1/runs/{run_id}/stream?protocol=canonical"))
+        .await?;
     let mut seen = Seen { events: 0, first_event: Duration::ZERO, added: Vec::new() };
     let mut last = None;
     while let Some(line) = stream.data_line().await? {
@@ -149,7 +156,12 @@ async fn follow(authority: &str, number: u32) -> anyhow::Result<Seen> {
         if seen.events == 0 {
             seen.first_event = asked.elapsed();
         }
-        ensure!(event.sequence.value() == seen.events, "run {number}: event {} came as number {}", event.sequence, seen.events);
+        ensure!(
+            event.sequence.value() == seen.events,
+            "run {number}: event {} came as number {}",
+            event.sequence,
+            seen.events
+        );
         seen.events += 1;
         seen.added.push(now.saturating_sub(since_epoch(&event)));
         last = Some(event.data.event_type());
@@ -214,7 +226,8 @@ impl Gateway {
         let path = format!("/proc/{}/stat", self.process.id());
         let stat = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
         let (_, fields) = stat.rsplit_once(')').context("no process name")?;
-        let ticks: f64 = fields.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum();
+        let ticks: f64 =
+            fields.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum();
         // Linux reports these times in 1/100 s on every architecture.
         Ok(ticks / 100.0)
     }
@@ -234,7 +247,9 @@ impl Drop for Gateway {
 
 /// A native deepagents stream of `events` pieces of text.
 fn native_lines(events: u32) -> String {
-    let mut lines = String::from("{\"kind\":\"hello\",\"harness\":\"deepagents\",\"versions\":{}}\n{\"kind\":\"begin\",\"thread_id\":\"t\",\"op\":\"run\"}\n");
+    let mut lines = String::from(
+        "{\"kind\":\"hello\",\"harness\":\"deepagents\",\"versions\":{}}\n{\"kind\":\"begin\",\"thread_id\":\"t\",\"op\":\"run\"}\n",
+    );
     for number in 0..events {
         let chunk = json!({ "kind": "chunk", "ns": [], "mode": "messages", "data": [
             { "type": "AIMessageChunk", "id": "m1", "content": format!("word {number:06} ") },
