@@ -444,7 +444,8 @@ impl Agent {
                 Arc::new(driver.map_err(|fault| OpenError::Driver { agent: id(), what: fault.to_string() })?)
             }
             Driver::Recording(recording) => {
-                Arc::new(Recording::load(recording).map_err(|what| OpenError::Driver { agent: id(), what })?)
+                let recording = Recording::load(recording, &mut *translator.splitter());
+                Arc::new(recording.map_err(|what| OpenError::Driver { agent: id(), what })?)
             }
             Driver::Custom(harness) => Arc::clone(harness),
         };

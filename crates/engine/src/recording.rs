@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use causeway_adapter::recording::turns;
+use causeway_adapter::recording::{Split, turns_with};
 use causeway_adapter::worker::Op;
 use tokio::time::Instant;
 
@@ -38,11 +38,11 @@ const MAX_PLACES: usize = 4096;
 const MAX_BYTES: u64 = 256 << 20;
 
 impl Recording {
-    /// Reads a recording.
+    /// Reads a recording; `splitter` knows where the turns of its harness begin.
     ///
     /// # Errors
     /// A sentence that names the file and what is wrong with it.
-    pub(crate) fn load(config: &RecordingConfig) -> Result<Self, String> {
+    pub(crate) fn load(config: &RecordingConfig, splitter: &mut dyn Split) -> Result<Self, String> {
         let file = config.file.display();
         let size =
             std::fs::metadata(&config.file).map_err(|error| format!("recording {file}: {error}"))?.len();
@@ -50,7 +50,7 @@ impl Recording {
             return Err(format!("recording {file}: {size} bytes, the limit is {MAX_BYTES}"));
         }
         let bytes = std::fs::read(&config.file).map_err(|error| format!("recording {file}: {error}"))?;
-        let turns = cut(&bytes);
+        let turns = cut(&bytes, splitter);
         if !turns.iter().any(|turn| turn.op == Op::Run) {
             return Err(format!("recording {file}: holds no turn that a message could start"));
         }
@@ -141,8 +141,8 @@ impl Session for Playing {
 }
 
 /// Cuts a recording into its turns.
-fn cut(bytes: &[u8]) -> Vec<Recorded> {
-    turns(bytes.split(|&byte| byte == b'\n'))
+fn cut(bytes: &[u8], splitter: &mut dyn Split) -> Vec<Recorded> {
+    turns_with(splitter, bytes.split(|&byte| byte == b'\n'))
         .into_iter()
         .map(|turn| Recorded {
             // A turn that went on after a kill cannot be had again: it is played as what it was, a message's.
@@ -157,6 +157,7 @@ fn cut(bytes: &[u8]) -> Vec<Recorded> {
 
 #[cfg(test)]
 mod tests {
+    use causeway_adapter::recording::Splitter;
     use causeway_contract::id::{ConversationId, Name, RunId};
 
     use super::*;
@@ -190,8 +191,11 @@ mod tests {
             r#"{"kind":"begin","op":"run"}"#,
             r#"{"kind":"end","state":{"checkpoint_id":"3"}}"#,
         ];
-        let recording =
-            Recording { turns: cut(lines.join("\n").as_bytes()), pace: Pace::Fast, next: Mutex::default() };
+        let recording = Recording {
+            turns: cut(lines.join("\n").as_bytes(), &mut Splitter::new()),
+            pace: Pace::Fast,
+            next: Mutex::default(),
+        };
         let last = |conversation, input| {
             let picked = recording.pick(&turn(conversation, input))?;
             picked.lines.last().map(|line| String::from_utf8_lossy(line).into_owned())

@@ -3,6 +3,7 @@
 //! Refuses harnesses that the adapter registry does not know.
 
 use causeway_adapter::checked::Checked;
+use causeway_adapter::recording::Split;
 use causeway_adapter::registry::{self, Harness};
 use causeway_adapter::turn::Options;
 use causeway_adapter::{Adapter, Output, Turn};
@@ -52,6 +53,11 @@ impl Translator {
     /// The canonical name of the harness.
     pub(crate) fn harness_id(&self) -> HarnessId<'static> {
         self.harness_id.clone()
+    }
+
+    /// What cuts a recording of the harness into turns.
+    pub(crate) fn splitter(&self) -> Box<dyn Split> {
+        self.harness.splitter()
     }
 
     /// An adapter for one turn behind the yield check, with the `run.started` that it begins with.

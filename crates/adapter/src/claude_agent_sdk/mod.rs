@@ -21,7 +21,7 @@
 //! | `system/api_retry`, `system/compact_boundary` | `warning` |
 //! | `result` | the last `usage.updated`; `provider.metadata`; then the state and `run.finished`, or `run.error`, or `run.cancelled` |
 //! | a `result` that says success though a stream broke, a call is open, or the model wanted a tool | `run.error` |
-//! | the end after `[Request interrupted by user…]` without a `result` | `run.cancelled` |
+//! | the end after `[Request interrupted by user…]` without a `result`, `{"kind":"cancelled"}` | `run.cancelled` |
 //!
 //! A subagent whose call is over (it went on in the background) or was never seen gets a call of its own, `node:<id>`.
 //!
@@ -527,7 +527,9 @@ impl Adapter for ClaudeAgentSdk {
                 Line::User(_) => "user",
                 Line::Result(_) => "result",
                 Line::Control(..) => "control_request",
-                Line::System(..) | Line::End | Line::Error(_) | Line::Other => return Ok(()),
+                Line::System(..) | Line::End | Line::Cancelled | Line::Error(_) | Line::Other => {
+                    return Ok(());
+                }
             };
             return Err(ItemError::OutOfOrder { kind, what: "the turn is over" });
         }
@@ -552,6 +554,11 @@ impl Adapter for ClaudeAgentSdk {
             }
             Line::Control(id, request) => self.control(id, request),
             Line::End => {
+                self.over();
+                Ok(())
+            }
+            Line::Cancelled => {
+                self.cut = true;
                 self.over();
                 Ok(())
             }

@@ -27,6 +27,8 @@ pub(super) enum Line<'j, 'a> {
     Control(&'j Json<'a>, &'j Json<'a>),
     /// The SDK's iterator ended.
     End,
+    /// The turn was left after a cancel.
+    Cancelled,
     /// The SDK raised an exception.
     Error(&'j Json<'a>),
     /// Anything that says nothing about the run.
@@ -85,6 +87,7 @@ pub(super) fn read<'j, 'a>(line: &'j Json<'a>) -> Option<Line<'j, 'a>> {
     match line.text("kind")? {
         "hello" | "begin" => Some(Line::Other),
         "end" => Some(Line::End),
+        "cancelled" => Some(Line::Cancelled),
         "error" => Some(Line::Error(line)),
         "event" => {
             let event = line.get("event")?;

@@ -55,7 +55,7 @@ impl Turns {
         match read(&json) {
             Some(Line::System("init", _)) => Means::Begins,
             Some(Line::System(..) | Line::Stream(..) | Line::Assistant(_) | Line::User(_)) => Means::Speaks,
-            Some(Line::Result(_) | Line::End | Line::Error(_)) => Means::Ends,
+            Some(Line::Result(_) | Line::End | Line::Cancelled | Line::Error(_)) => Means::Ends,
             Some(Line::Control(id, request)) if request.text("subtype") == Some("can_use_tool") => {
                 Means::Asks(id.as_str().map_or_else(|| id.to_text(), |id| id.lossy().into_owned()))
             }
