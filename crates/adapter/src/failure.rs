@@ -151,6 +151,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_failure_of_a_provider_is_explained_to_operators() {
+        let page = include_str!("../../../docs/errors.md");
+        for failure in [
+            RATE_LIMITED,
+            TIMEOUT,
+            UNAVAILABLE,
+            ACCESS_DENIED,
+            QUOTA_EXHAUSTED,
+            REQUEST_REFUSED,
+            CONTENT_FILTERED,
+            CONTEXT_TOO_LONG,
+            STREAM_BROKEN,
+            STEP_LIMIT,
+            BUDGET_LIMIT,
+            HARNESS_UNAVAILABLE,
+            FAILED,
+            INCOMPLETE,
+        ] {
+            let row = format!("| `{}` | {} |", failure.code, if failure.retryable { "yes" } else { "no" });
+            assert!(page.contains(&row), "docs/errors.md needs a row that begins {row}");
+        }
+    }
+
+    #[test]
     fn an_exception_chooses_a_sentence_and_an_unknown_one_the_general() {
         assert_eq!(of("openai.RateLimitError").code, "provider_rate_limited");
         assert!(of("RateLimitError").retryable);

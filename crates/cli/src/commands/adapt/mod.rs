@@ -27,6 +27,7 @@ use crate::exit::Exit;
   causeway adapt --from deepagents recording.jsonl
   causeway adapt --from deepagents --seeds-out seeds.jsonl recording.jsonl > runs.jsonl
   causeway encode --to agui --multi --seeds seeds.jsonl runs.jsonl
+  causeway adapt --from claude-agent-sdk --sidecar approve.stdin.jsonl approve.jsonl
   causeway adapt --from canonical --fail-commit final run.jsonl")]
 pub struct Args {
     /// The harness that wrote the stream, or `canonical` to play canonical events through the coordinator.
@@ -131,11 +132,6 @@ const MAX_LINE: u64 = 64 << 20;
 /// # Errors
 /// The harness is not known, a file cannot be read, or the output cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
-    if args.sidecar.is_some() {
-        bail!(
-            "--sidecar is for harnesses whose answers are not in their stream; no harness of this build is one"
-        );
-    }
     let name = args.file.as_deref().filter(|path| *path != Path::new("-"));
     let mut input: Box<dyn BufRead> = match name {
         Some(path) => {
