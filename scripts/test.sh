@@ -14,6 +14,18 @@ examples/deepagents/setup.sh "$environment" \
 
 cargo test --workspace --locked "$@"
 
+# The fuzz bodies on stable: five minutes together, two at a time (the same bodies are cargo-fuzz targets in fuzz/).
+fuzz() {
+    echo "fuzz: $*, $seconds s"
+    CAUSEWAY_FUZZ_SECONDS=$seconds cargo test --quiet --locked "$@"
+}
+seconds="${CAUSEWAY_FUZZ_SECONDS:-60}"
+fuzz --package causeway-contract --test properties mutated_lines
+fuzz --package causeway-lifecycle --test fuzz
+fuzz --package causeway-encode --test properties no_bytes_and_no_operations
+fuzz --package causeway-adapter --test deepagents no_damage
+fuzz --package causeway-adapter --test anthropic no_damage
+
 if [ -x "$environment/.venv/bin/python" ]; then
     "$environment/.venv/bin/python" examples/deepagents/test_worker.py
 else

@@ -275,3 +275,24 @@ proptest! {
         prop_assert_eq!(&serde_json::from_str::<Value>(text).unwrap(), &object);
     }
 }
+
+/// The bodies on bytes from a generator of our own, for as long as `CAUSEWAY_FUZZ_SECONDS` says (default 2).
+#[test]
+#[allow(clippy::disallowed_methods, reason = "a test may look at the clock and the environment")]
+fn no_bytes_and_no_operations_break_an_encoder() {
+    let seconds = std::env::var("CAUSEWAY_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(2);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(seconds);
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    while std::time::Instant::now() < end {
+        let len = next() % 600;
+        let input: Vec<u8> = (0..len).map(|_| next().to_be_bytes()[0]).collect();
+        body::encode(&input);
+        encode_all(&Seed::default(), &legal(&input, Boundary::Commit));
+    }
+}
