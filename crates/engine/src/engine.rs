@@ -13,7 +13,7 @@ use causeway_contract::id::{ConversationId, Name, RunId};
 use causeway_lifecycle::Thread;
 use causeway_store::Store;
 use causeway_store::model::{
-    Cursor, Health, Idempotency, Interrupt, Owner, Page, Run, RunFilter, RunPage, Status, Withdrawal,
+    Cursor, Health, Idempotency, InterruptStatus, Owner, Page, Run, RunFilter, RunPage, Status, Withdrawal,
 };
 use tokio::sync::watch;
 
@@ -215,13 +215,21 @@ impl Engine {
         }
         let run = self.inner.store.run(owner, &run_id).await?;
         let interrupt_voided = match run.status {
-            Status::Interrupted => self.inner.store.void_interrupt(&run_id, Withdrawal::Voided).await?,
+            Status::Interrupted => self.take_back(owner, &run_id).await?,
             Status::Running | Status::Finished | Status::Cancelled | Status::Error | Status::Uncertain => {
                 false
             }
         };
         let cancelled = run.status == Status::Cancelled;
         Ok(Cancelled { run_id: Some(run_id), cancelled, interrupt_voided })
+    }
+
+    async fn take_back(&self, owner: &Owner, run_id: &RunId<'_>) -> Result<bool, Error> {
+        let interrupt = self.inner.store.interrupt(owner, run_id).await?;
+        if self.inner.expire(&interrupt).await? {
+            return Ok(false);
+        }
+        Ok(self.inner.store.void_interrupt(run_id, Withdrawal::Voided).await?)
     }
 
     /// Cancels the active run of a conversation, or takes back its pending interrupt. Without either it does nothing.
@@ -249,7 +257,12 @@ impl Engine {
     /// # Errors
     /// An unknown run, another owner's included, or a store that cannot serve.
     pub async fn run(&self, owner: &Owner, run_id: &RunId<'_>) -> Result<Run, Error> {
-        Ok(self.inner.store.run(owner, run_id).await?)
+        let run = self.inner.store.run(owner, run_id).await?;
+        let waits = run.interrupt.as_ref().is_some_and(|summary| summary.status == InterruptStatus::Pending);
+        if waits && self.inner.expire(&self.inner.store.interrupt(owner, run_id).await?).await? {
+            return Ok(self.inner.store.run(owner, run_id).await?);
+        }
+        Ok(run)
     }
 
     /// Runs, newest first.
@@ -264,18 +277,6 @@ impl Engine {
         cursor: Option<Cursor>,
     ) -> Result<RunPage, Error> {
         Ok(self.inner.store.runs(owner, filter, limit, cursor).await?)
-    }
-
-    /// The pending interrupt of a conversation.
-    ///
-    /// # Errors
-    /// A store that cannot serve.
-    pub async fn pending_interrupt(
-        &self,
-        owner: &Owner,
-        conversation_id: &ConversationId<'_>,
-    ) -> Result<Option<Interrupt>, Error> {
-        Ok(self.inner.store.pending_interrupt(owner, conversation_id).await?)
     }
 
     /// Events after a cursor. Where there are none yet and the run goes on, waits up to `wait` for one.

@@ -1,6 +1,9 @@
 //! What the engine may answer instead of doing it.
 
+use causeway_adapter::turn::AnswerError;
 use causeway_store::error::{Misuse, Refusal, Unavailable};
+
+use crate::answer::Misfit;
 
 /// Why the engine did not do it. Texts name ids and causes, never content.
 #[non_exhaustive]
@@ -24,6 +27,9 @@ pub enum Error {
         /// The agent.
         id: String,
     },
+    /// The answer does not fit its interrupt. Nothing was written.
+    #[error(transparent)]
+    DoesNotFit(#[from] Misfit),
     /// The gateway is about to stop.
     #[error("the gateway is shutting down")]
     ShuttingDown,
@@ -57,6 +63,18 @@ impl From<causeway_store::Error> for Error {
             causeway_store::Error::Unavailable(trouble) => Self::Unavailable(trouble),
             causeway_store::Error::Misuse(misuse) => misuse.into(),
             other => Self::Fault(other.to_string()),
+        }
+    }
+}
+
+impl From<AnswerError> for Error {
+    fn from(error: AnswerError) -> Self {
+        match error {
+            // The stored state is at fault, not the answer.
+            AnswerError::NothingAsked | AnswerError::Unreadable | AnswerError::NoAnswers { .. } => {
+                Self::Fault(error.to_string())
+            }
+            other => Self::DoesNotFit(Misfit::Harness(other)),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Refuses: public frames (that is `causeway-encode`), HTTP (that is `causeway-server`), and any event that the store
 //! has not acknowledged.
 
+pub mod answer;
 mod clock;
 pub mod config;
 pub mod coordinator;
@@ -16,10 +17,12 @@ pub mod metrics;
 pub mod process;
 mod recording;
 mod repair;
+mod resume;
 mod start;
 mod subscription;
 mod translate;
 
+pub use answer::{AnswerRun, Misfit};
 pub use config::{AgentConfig, Settings};
 pub use coordinator::Coordinator;
 pub use engine::Engine;

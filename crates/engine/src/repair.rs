@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::clock;
 use crate::coordinator::{Coordinator, Crash, Effect, Input, Run, Signal, Status};
-use crate::engine::{Agent, Inner, StartRun};
+use crate::engine::{Agent, Inner};
 use crate::error::OpenError;
 use crate::failure::Failure;
 use crate::metrics::count;
@@ -30,8 +30,11 @@ pub(crate) struct Lost {
 }
 
 impl Lost {
-    pub(crate) fn after_start(run_id: RunId<'static>, request: &StartRun, agent: &Agent) -> Self {
-        let conversation_id = request.conversation_id.clone();
+    pub(crate) fn after_start(
+        run_id: RunId<'static>,
+        conversation_id: ConversationId<'static>,
+        agent: &Agent,
+    ) -> Self {
         Self { run_id, conversation_id, thread: agent.config.thread, crash: Crash::Journal }
     }
 }
@@ -204,11 +207,11 @@ fn replay(coordinator: &mut Option<Coordinator>, run: &Lost, record: &Record) ->
     coordinator.as_mut()?.replay(&event).ok()
 }
 
-const PAGE: usize = 512;
+pub(crate) const PAGE: usize = 512;
 const MAX_TRIES: u32 = 3;
 
 /// What is in the log was accepted under the limits of its day, which may have been other than today's.
-const WIDE: Limits = Limits {
+pub(crate) const WIDE: Limits = Limits {
     id_bytes: usize::MAX,
     message_bytes: usize::MAX,
     prompt_bytes: usize::MAX,

@@ -1,4 +1,4 @@
-//! Starting a run: checks, the transaction that opens it, and the task that drives it.
+//! Starting a run, for a message or an answer: checks, the transaction that opens it, and the task that drives it.
 //!
 //! Refuses to answer before the log has the run.
 
@@ -8,10 +8,13 @@ use std::sync::{Arc, PoisonError};
 
 use causeway_adapter::Turn as AdapterTurn;
 use causeway_contract::event::{CancelReason, EventDraft};
-use causeway_contract::id::RunId;
+use causeway_contract::id::{ConversationId, InterruptId, RunId};
+use causeway_contract::timestamp::Timestamp;
 use causeway_lifecycle::Thread;
 use causeway_store::Record;
-use causeway_store::model::{self, OpenRun, Opened, StaleThread};
+use causeway_store::model::{
+    self, ConsumeInterrupt, Idempotency, OpenRun, Opened, Owner, Revision, StaleThread,
+};
 use causeway_store::record::Payload;
 use tokio::sync::watch;
 
@@ -28,6 +31,32 @@ use crate::repair::Lost;
 /// How many threads a worker is told to forget with one turn.
 const FORGET_AT_ONCE: usize = 64;
 
+/// A run to be begun: what its row says and what its harness is told.
+pub(crate) struct Plan {
+    pub owner: Owner,
+    pub conversation_id: ConversationId<'static>,
+    /// For the adapter.
+    pub turn: AdapterTurn,
+    /// For the row.
+    pub request: Payload,
+    pub seed: Option<Payload>,
+    pub idempotency: Option<Idempotency>,
+    /// For the harness.
+    pub input: TurnInput,
+    pub traceparent: Option<String>,
+    /// The interrupt that this run answers.
+    pub answers: Option<Consumed>,
+}
+
+/// The interrupt that a run consumes.
+pub(crate) struct Consumed {
+    pub interrupted: RunId<'static>,
+    pub interrupt_id: InterruptId<'static>,
+    pub revision: Revision,
+    /// The decision record, given the time of `run.started`.
+    pub record: Box<dyn FnOnce(&Timestamp<'_>) -> Payload + Send>,
+}
+
 pub(crate) async fn start(inner: &Arc<Inner>, request: StartRun) -> Result<Started, Error> {
     let driven = Driven::count_in(inner);
     if inner.draining.load(Ordering::SeqCst) {
@@ -40,21 +69,67 @@ pub(crate) async fn start(inner: &Arc<Inner>, request: StartRun) -> Result<Start
     if !agent.harness.has_room() && store_would_open(inner, &request).await? {
         return Err(Error::AtCapacity { id: request.agent_id.to_string() });
     }
+    let asked: HashMap<&str, &str> = HashMap::from([("message", request.message.as_str())]);
+    let plan = Plan {
+        owner: request.owner,
+        conversation_id: request.conversation_id,
+        turn: AdapterTurn::Start,
+        request: Payload::from(serde_json::json!(asked).to_string()),
+        seed: None,
+        idempotency: request.idempotency,
+        input: TurnInput::Message { text: request.message, context: request.context, files: request.files },
+        traceparent: request.traceparent,
+        answers: None,
+    };
+    begin(inner, driven, agent, plan).await
+}
+
+/// Opens the run, and answers once it is in the log; a task of its own then drives it.
+pub(crate) async fn begin(
+    inner: &Arc<Inner>,
+    driven: Driven,
+    agent: Arc<Agent>,
+    plan: Plan,
+) -> Result<Started, Error> {
+    let Plan { owner, conversation_id, turn, request, seed, idempotency, input, traceparent, answers } = plan;
     let run_id = clock::new_run_id();
-    let opening = agent.translator.open(AdapterTurn::Start)?;
+    let opening = agent.translator.open(turn)?;
     let mut coordinator = Coordinator::new(Run {
         run_id: run_id.clone(),
-        conversation_id: request.conversation_id.clone(),
+        conversation_id: conversation_id.clone(),
         thread: agent.config.thread,
         started: opening.started,
         limits: agent.config.limits.clone(),
     });
     let first = first_record(&mut coordinator, opening.draft)?;
-    let open = open_request(&agent, &request, &run_id, first.clone());
-    let thread_id = open.worker_thread.clone().unwrap_or_default();
+    let thread_id: Arc<str> = Arc::from(run_id.as_str());
+    let open = OpenRun {
+        owner: owner.clone(),
+        run_id: run_id.clone(),
+        conversation_id: conversation_id.clone(),
+        agent_id: agent.config.id.clone(),
+        harness_id: agent.translator.harness_id(),
+        thread: match agent.config.thread {
+            Thread::Durable => model::Thread::Durable,
+            Thread::Ephemeral => model::Thread::Ephemeral,
+        },
+        worker_thread: Some(Arc::clone(&thread_id)),
+        request,
+        seed,
+        idempotency,
+        started: first.clone(),
+    };
     // Before the run is in the log, so that nobody who finds it there finds it undriven.
     let (feed, asked) = register(inner, &agent, &run_id);
-    let opened = match inner.store.open_run(open).await {
+    let opened = match answers {
+        None => inner.store.open_run(open).await,
+        Some(Consumed { interrupted, interrupt_id, revision, record }) => {
+            let decision = record(&first.timestamp);
+            let answer = ConsumeInterrupt { interrupted, interrupt_id, revision, decision, open };
+            inner.store.consume_interrupt(answer).await
+        }
+    };
+    let opened = match opened {
         Ok(Opened::New(opened)) => opened,
         Ok(Opened::Replayed(run)) => {
             inner.forget(&run_id);
@@ -64,7 +139,7 @@ pub(crate) async fn start(inner: &Arc<Inner>, request: StartRun) -> Result<Start
             inner.forget(&run_id);
             if let causeway_store::Error::Unknown(_) = &error {
                 // If it did land, nobody drives it: it gets its terminal as soon as the store can be asked.
-                inner.repairs.add(Lost::after_start(run_id, &request, &agent));
+                inner.repairs.add(Lost::after_start(run_id, conversation_id, &agent));
             }
             return Err(error.into());
         }
@@ -72,17 +147,16 @@ pub(crate) async fn start(inner: &Arc<Inner>, request: StartRun) -> Result<Start
     count(&inner.metrics.started, 1);
     tracing::info!(run_id = %run_id, agent = %agent.config.id, "run started");
 
-    let stale = stale_threads(inner, &request, &agent).await;
-    let input = TurnInput::Message { text: request.message, context: request.context, files: request.files };
+    let stale = stale_threads(inner, &owner, &conversation_id, &agent).await;
     let turn = Turn {
         agent_id: agent.config.id.clone(),
-        conversation_id: request.conversation_id,
+        conversation_id,
         epoch: opened.epoch.value(),
         run_id: run_id.clone(),
         thread_id,
         base: opened.base.as_ref().map(|head| head.head_ref.clone()),
         input,
-        traceparent: request.traceparent,
+        traceparent,
         forget: stale.iter().map(|stale| Arc::clone(&stale.worker_thread)).collect(),
     };
     let drive =
@@ -123,29 +197,14 @@ fn first_record(coordinator: &mut Coordinator, draft: EventDraft<'static>) -> Re
         .ok_or_else(|| Error::Fault("run.started was refused".to_owned()))
 }
 
-fn open_request(agent: &Agent, request: &StartRun, run_id: &RunId<'static>, started: Record) -> OpenRun {
-    let asked: HashMap<&str, &str> = HashMap::from([("message", request.message.as_str())]);
-    OpenRun {
-        owner: request.owner.clone(),
-        run_id: run_id.clone(),
-        conversation_id: request.conversation_id.clone(),
-        agent_id: agent.config.id.clone(),
-        harness_id: agent.translator.harness_id(),
-        thread: match agent.config.thread {
-            Thread::Durable => model::Thread::Durable,
-            Thread::Ephemeral => model::Thread::Ephemeral,
-        },
-        worker_thread: Some(Arc::from(run_id.as_str())),
-        request: Payload::from(serde_json::json!(asked).to_string()),
-        seed: None,
-        idempotency: request.idempotency.clone(),
-        started,
-    }
-}
-
 /// Forgetting is housekeeping: a store that cannot answer now is asked again with the next run.
-async fn stale_threads(inner: &Inner, request: &StartRun, agent: &Agent) -> Vec<StaleThread> {
-    let asked = inner.store.stale_threads(&request.owner, &request.conversation_id, FORGET_AT_ONCE).await;
+async fn stale_threads(
+    inner: &Inner,
+    owner: &Owner,
+    conversation_id: &ConversationId<'_>,
+    agent: &Agent,
+) -> Vec<StaleThread> {
+    let asked = inner.store.stale_threads(owner, conversation_id, FORGET_AT_ONCE).await;
     let mut stale = asked.unwrap_or_default();
     stale.retain(|stale| stale.agent_id == agent.config.id);
     stale
@@ -173,7 +232,7 @@ fn register(
 pub(crate) struct Driven(Arc<Inner>);
 
 impl Driven {
-    fn count_in(inner: &Arc<Inner>) -> Self {
+    pub(crate) fn count_in(inner: &Arc<Inner>) -> Self {
         inner.driven.send_modify(|driven| *driven += 1);
         Self(Arc::clone(inner))
     }

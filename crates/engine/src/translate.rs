@@ -5,7 +5,7 @@
 use causeway_adapter::checked::Checked;
 use causeway_adapter::recording::Split;
 use causeway_adapter::registry::{self, Harness};
-use causeway_adapter::turn::Options;
+use causeway_adapter::turn::{Answer, AnswerError, Options};
 use causeway_adapter::{Adapter, Output, Turn};
 use causeway_contract::event::{EventData, EventDraft, RunStarted};
 use causeway_contract::id::HarnessId;
@@ -58,6 +58,14 @@ impl Translator {
     /// What cuts a recording of the harness into turns.
     pub(crate) fn splitter(&self) -> Box<dyn Split> {
         self.harness.splitter()
+    }
+
+    /// The native value that makes the harness go on with an answer; `private` is that of the interrupted run.
+    ///
+    /// # Errors
+    /// The answer does not fit what the harness asked.
+    pub(crate) fn resume_value(&self, private: &str, answer: &Answer) -> Result<String, AnswerError> {
+        self.harness.resume_value(private, answer)
     }
 
     /// An adapter for one turn behind the yield check, with the `run.started` that it begins with.

@@ -11,7 +11,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::IntoResponse as _;
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use causeway_engine::Engine;
 use causeway_store::model::Owner;
 use uuid::Uuid;
@@ -19,7 +19,7 @@ use uuid::Uuid;
 use crate::config;
 use crate::guard::Guard;
 use crate::problem::{Problem, json_response};
-use crate::routes::{catalogue, chat, health, replay, runs};
+use crate::routes::{answer, catalogue, chat, conversations, health, replay, runs};
 use crate::stream::RUN_ID;
 
 /// The header that names a request in the log.
@@ -51,6 +51,7 @@ impl App {
     pub fn router(self) -> Router {
         Router::new()
             .route("/api/v1/chat/stream/start", post(chat::start))
+            .route("/api/v1/chat/stream/resume", post(answer::stream))
             .route("/api/v1/chat/stream/cancel", post(chat::cancel))
             .route("/api/v1/chat/invoke", post(chat::invoke))
             .route("/api/v1/runs", get(runs::list).post(runs::create))
@@ -58,6 +59,11 @@ impl App {
             .route("/api/v1/runs/{id}/events", get(runs::events))
             .route("/api/v1/runs/{id}/stream", get(replay::stream))
             .route("/api/v1/runs/{id}/cancel", post(runs::cancel))
+            .route("/api/v1/runs/{id}/resume", post(answer::resume))
+            .route("/api/v1/interrupts", get(conversations::interrupts))
+            .route("/api/v1/conversations/{id}", delete(conversations::delete))
+            .route("/api/v1/conversations/{id}/interrupt-state", get(conversations::interrupt_state))
+            .route("/api/v1/conversations/{id}/clear", post(conversations::clear))
             .route("/api/v1/harnesses", get(catalogue::harnesses))
             .route("/api/v1/agents", get(catalogue::agents))
             .route("/healthz", get(health::live))

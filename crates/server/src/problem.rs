@@ -50,6 +50,15 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "run_not_found", "there is no run with this id")
     }
 
+    /// The same for a conversation.
+    pub fn no_conversation() -> Self {
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "conversation_not_found",
+            "there is no conversation with this id",
+        )
+    }
+
     /// Something failed here; the log has the cause under the request id.
     pub fn internal() -> Self {
         Self::new(

@@ -161,7 +161,7 @@ pub async fn invoke(State(app): State<App>, request: Request) -> Result<Response
     Ok(response)
 }
 
-fn protocol(fields: &Fields<'_>) -> Result<Protocol, Problem> {
+pub(super) fn protocol(fields: &Fields<'_>) -> Result<Protocol, Problem> {
     if !fields.sent("protocol") {
         return Ok(Protocol::Custom);
     }
@@ -229,7 +229,7 @@ async fn begin(app: &App, start: StartRun) -> Result<Subscription, Error> {
     app.engine.subscribe_client(&owner, &started.run_id, None).await
 }
 
-fn known_agent(app: &App, id: &str) -> Result<(), Problem> {
+pub(super) fn known_agent(app: &App, id: &str) -> Result<(), Problem> {
     if app.engine.agents().any(|agent| agent.id.as_str() == id) {
         return Ok(());
     }
@@ -237,10 +237,11 @@ fn known_agent(app: &App, id: &str) -> Result<(), Problem> {
 }
 
 /// The sentence for a failure before a run exists; `None` for what is told before any stream starts.
-fn before_a_run(error: &Error) -> Option<&'static str> {
+pub(super) fn before_a_run(error: &Error) -> Option<&'static str> {
     match error {
         Error::UnknownAgent { .. }
         | Error::FilesNotAllowed { .. }
+        | Error::DoesNotFit(_)
         | Error::Refused(_)
         | Error::BeyondEnd { .. } => None,
         Error::ShuttingDown | Error::AtCapacity { .. } => Some(NO_CAPACITY),

@@ -1,7 +1,9 @@
 //! One module for each family of routes (design §4).
 
+pub mod answer;
 pub mod catalogue;
 pub mod chat;
+pub mod conversations;
 pub mod health;
 pub mod query;
 pub mod replay;
@@ -24,6 +26,7 @@ pub fn refused(error: &Error) -> Problem {
             "files_not_allowed",
             "this agent does not take files; leave `files` out",
         ),
+        Error::DoesNotFit(misfit) => answer::misfit(misfit),
         Error::Refused(refusal) => store_refused(refusal),
         Error::BeyondEnd { last, .. } => {
             Problem::parameter(format!("the cursor is beyond the end of the run, whose last event is {last}"))
@@ -70,6 +73,27 @@ fn store_refused(refusal: &Refusal) -> Problem {
         |code, message: &str, action| Problem::new(StatusCode::CONFLICT, code, message).action(action);
     match refusal {
         Refusal::UnknownRun => Problem::no_run(),
+        Refusal::UnknownConversation => Problem::no_conversation(),
+        Refusal::InterruptConsumed { resumed_by } => Problem::new(
+            StatusCode::CONFLICT,
+            "interrupt_consumed",
+            format!("the interrupt was answered already, by run {resumed_by}"),
+        )
+        .action("reload"),
+        Refusal::NoInterrupt => {
+            conflict("no_interrupt", "the run has no interrupt with this id", "reload")
+        }
+        Refusal::InterruptClosed => conflict(
+            "no_interrupt",
+            "the interrupt can no longer be answered: it was voided, or its time is over",
+            "start",
+        ),
+        Refusal::RevisionMismatch { expected, .. } => Problem::new(
+            StatusCode::CONFLICT,
+            "revision_mismatch",
+            format!("the interrupt has revision {expected}, the answer names another"),
+        )
+        .action("reload"),
         Refusal::ConversationBusy { .. } => conflict(
             "conversation_busy",
             "a run of this conversation is active; wait for its end or cancel it",

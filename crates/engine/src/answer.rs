@@ -1,0 +1,382 @@
+//! An answer to an interrupt: what it may say, whether it fits, and how it is written down.
+//!
+//! Refuses an answer that leaves something undecided, decides what was not asked, or decides it in a way that the
+//! interrupt does not allow. It reads no store and no clock.
+
+use std::sync::Arc;
+
+use causeway_adapter::turn::AnswerError;
+use causeway_contract::event::{Decision, FormField, InterruptRequest, ToolApproval};
+use causeway_contract::id::{InterruptId, RunId, ToolCallId};
+use causeway_contract::json::JsonObject;
+use causeway_contract::limits::Limits;
+use causeway_contract::timestamp::Timestamp;
+use causeway_store::model::{Owner, Revision};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+pub use causeway_adapter::turn::{Answer, Decided};
+
+/// A request to answer the interrupt of a run.
+#[derive(Clone, Debug)]
+pub struct AnswerRun {
+    /// Whose run.
+    pub owner: Owner,
+    /// The interrupted run.
+    pub run_id: RunId<'static>,
+    /// Its interrupt.
+    pub interrupt_id: InterruptId<'static>,
+    /// The interrupt's revision, so that an answer to a former one is told from one to this.
+    pub revision: Revision,
+    /// The answer.
+    pub answer: Answer,
+    /// The route through which it came, for the decision record.
+    pub route: &'static str,
+    /// The client's key for "the same answer again".
+    pub idempotency_key: Option<Arc<str>>,
+    /// W3C trace context.
+    pub traceparent: Option<String>,
+}
+
+/// Why an answer does not fit its interrupt. Texts name calls and fields, never values.
+#[non_exhaustive]
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Misfit {
+    /// The harness's own check said no.
+    #[error(transparent)]
+    Harness(#[from] AnswerError),
+    /// A call is decided twice.
+    #[error("call {tool_call_id} is decided twice")]
+    Twice {
+        /// The call.
+        tool_call_id: ToolCallId<'static>,
+    },
+    /// Arguments with a decision that is no edit.
+    #[error("call {tool_call_id} has edited arguments, but is not edited")]
+    ArgumentsWithoutEdit {
+        /// The call.
+        tool_call_id: ToolCallId<'static>,
+    },
+    /// A message with a decision that is no refusal.
+    #[error("call {tool_call_id} has a message, but is not rejected")]
+    MessageWithoutReject {
+        /// The call.
+        tool_call_id: ToolCallId<'static>,
+    },
+    /// A value for a field that the form does not have.
+    #[error("the form has no field {field_name}")]
+    UnknownField {
+        /// The name given.
+        field_name: String,
+    },
+    /// A value that is not one of those the field offers.
+    #[error("the field {field_name} does not offer this value")]
+    NotOffered {
+        /// The field.
+        field_name: String,
+    },
+    /// Arguments, values or a message above the bounds.
+    #[error("{what} has {bytes} bytes, the limit is {limit}")]
+    TooLarge {
+        /// What is too large.
+        what: &'static str,
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+}
+
+/// Checks that an answer decides everything that was asked, and nothing else.
+pub(crate) fn check(
+    request: &InterruptRequest<'_>,
+    answer: &Answer,
+    limits: &Limits,
+) -> Result<(), Misfit> {
+    match (request, answer) {
+        (InterruptRequest::Approvals(approvals), Answer::Decisions(decisions)) => {
+            decided(approvals, decisions, limits)
+        }
+        (InterruptRequest::Form { fields, .. }, Answer::Values(values)) => filled(fields, values, limits),
+        (InterruptRequest::Form { .. }, Answer::Dismissed) => Ok(()),
+        (InterruptRequest::Approvals(_), Answer::Values(_) | Answer::Dismissed)
+        | (InterruptRequest::Form { .. }, Answer::Decisions(_)) => Err(AnswerError::WrongKind.into()),
+    }
+}
+
+fn decided(approvals: &[ToolApproval<'_>], decisions: &[Decided], limits: &Limits) -> Result<(), Misfit> {
+    for (at, one) in decisions.iter().enumerate() {
+        let tool_call_id = || one.tool_call_id.clone();
+        let asked = approvals.iter().find(|approval| approval.tool_call_id == one.tool_call_id);
+        let Some(approval) = asked else {
+            return Err(AnswerError::Unknown { tool_call_id: tool_call_id() }.into());
+        };
+        if decisions.iter().take(at).any(|former| former.tool_call_id == one.tool_call_id) {
+            return Err(Misfit::Twice { tool_call_id: tool_call_id() });
+        }
+        if !approval.allows(one.decision) {
+            let decision = one.decision;
+            return Err(AnswerError::NotAllowed { tool_call_id: tool_call_id(), decision }.into());
+        }
+        match (&one.edited_args, one.decision) {
+            (None, Decision::Edit) => {
+                return Err(AnswerError::NoArguments { tool_call_id: tool_call_id() }.into());
+            }
+            (Some(_), Decision::Approve | Decision::Reject) => {
+                return Err(Misfit::ArgumentsWithoutEdit { tool_call_id: tool_call_id() });
+            }
+            (Some(arguments), Decision::Edit) => {
+                bounded("edited_args", arguments.as_str().len(), limits.arguments_bytes)?;
+            }
+            (None, Decision::Approve | Decision::Reject) => {}
+        }
+        if let Some(message) = &one.message {
+            if one.decision != Decision::Reject {
+                return Err(Misfit::MessageWithoutReject { tool_call_id: tool_call_id() });
+            }
+            bounded("message", message.len(), limits.tool_error_bytes)?;
+        }
+    }
+    let open = |approval: &&ToolApproval<'_>| {
+        !decisions.iter().any(|one| one.tool_call_id == approval.tool_call_id)
+    };
+    match approvals.iter().find(open) {
+        Some(left) => {
+            Err(AnswerError::Undecided { tool_call_id: left.tool_call_id.as_str().to_owned() }.into())
+        }
+        None => Ok(()),
+    }
+}
+
+fn filled(fields: &[FormField<'_>], values: &JsonObject<'_>, limits: &Limits) -> Result<(), Misfit> {
+    bounded("values", values.as_str().len(), limits.arguments_bytes)?;
+    let values = members(values);
+    let unknown = |name: &&String| !fields.iter().any(|field| field.field_name.as_str() == name.as_str());
+    if let Some(field_name) = values.keys().find(unknown) {
+        // Of a name that may be anything, enough to find it.
+        return Err(Misfit::UnknownField { field_name: field_name.chars().take(64).collect() });
+    }
+    for field in fields {
+        let field_name = || field.field_name.as_str().to_owned();
+        let value = values.get(field.field_name.as_str()).filter(|value| !is_blank(value));
+        let Some(value) = value else {
+            if field.required {
+                return Err(AnswerError::MissingField { field_name: field_name() }.into());
+            }
+            continue;
+        };
+        if !offers(&members(&field.object), value) {
+            return Err(Misfit::NotOffered { field_name: field_name() });
+        }
+    }
+    Ok(())
+}
+
+/// Whether a field takes this value: one of its `field_values`, or several where the value is a list.
+fn offers(field: &serde_json::Map<String, Value>, value: &Value) -> bool {
+    let Some(Value::Array(offered)) = field.get("field_values") else { return true };
+    let offered = |value: &Value| {
+        offered.is_empty()
+            || offered.iter().any(|choice| choice == value || choice.get("value").is_some_and(|v| v == value))
+    };
+    match value {
+        Value::Array(several) => several.iter().all(offered),
+        one => offered(one),
+    }
+}
+
+fn is_blank(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(several) => several.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
+    }
+}
+
+/// The members of an object that was checked when it was made.
+fn members(object: &JsonObject<'_>) -> serde_json::Map<String, Value> {
+    serde_json::from_str(object.as_str()).unwrap_or_default()
+}
+
+fn bounded(what: &'static str, bytes: usize, limit: usize) -> Result<(), Misfit> {
+    if bytes <= limit { Ok(()) } else { Err(Misfit::TooLarge { what, bytes, limit }) }
+}
+
+/// The answer as the members of a JSON object, without the braces: as it is stored, shown and hashed.
+fn written(answer: &Answer) -> String {
+    match answer {
+        Answer::Values(values) => format!("\"values\":{}", values.as_str()),
+        Answer::Dismissed => "\"dismissed\":true".to_owned(),
+        Answer::Decisions(decisions) => {
+            let decisions: Vec<String> = decisions.iter().map(one_decision).collect();
+            format!("\"decisions\":[{}]", decisions.join(","))
+        }
+    }
+}
+
+fn one_decision(decided: &Decided) -> String {
+    let mut out = format!(
+        "{{\"tool_call_id\":{},\"decision\":\"{}\"",
+        Value::from(decided.tool_call_id.as_str()),
+        decided.decision
+    );
+    if let Some(arguments) = &decided.edited_args {
+        out.push_str(",\"edited_args\":");
+        out.push_str(arguments.as_str());
+    }
+    if let Some(message) = &decided.message {
+        out.push_str(",\"message\":");
+        out.push_str(&Value::from(message.as_str()).to_string());
+    }
+    out.push('}');
+    out
+}
+
+/// What the resumed run was asked, as its row says it.
+pub(crate) fn request_json(answer: &Answer) -> String {
+    format!("{{{}}}", written(answer))
+}
+
+/// The decision record: who, when, through which route, and what.
+pub(crate) fn record_json(answer: &AnswerRun, at: &Timestamp<'_>) -> String {
+    format!(
+        "{{\"answered_by\":{},\"answered_at\":\"{at}\",\"route\":\"{}\",{}}}",
+        Value::from(answer.owner.as_str()),
+        answer.route,
+        written(&answer.answer)
+    )
+}
+
+/// What an idempotency key stands for: this answer to this interrupt.
+pub(crate) fn hash(answer: &AnswerRun) -> [u8; 32] {
+    let mut digest = Sha256::new();
+    let revision = answer.revision.to_string();
+    let said = written(&answer.answer);
+    for part in ["answer", answer.run_id.as_str(), answer.interrupt_id.as_str(), &revision, &said] {
+        digest.update((part.len() as u64).to_le_bytes());
+        digest.update(part.as_bytes());
+    }
+    digest.finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use causeway_contract::id::Name;
+
+    use super::*;
+
+    fn object(text: &'static str) -> JsonObject<'static> {
+        JsonObject::parse(text, &Limits::DEFAULT).unwrap()
+    }
+
+    fn approval(id: &'static str, allowed: &[Decision]) -> ToolApproval<'static> {
+        ToolApproval {
+            tool_call_id: ToolCallId::new(id).unwrap(),
+            tool_name: Name::new("restart").unwrap(),
+            tool_args: JsonObject::EMPTY,
+            allowed_decisions: allowed.to_vec(),
+        }
+    }
+
+    fn on(id: &'static str, decision: Decision) -> Decided {
+        Decided { tool_call_id: ToolCallId::new(id).unwrap(), decision, edited_args: None, message: None }
+    }
+
+    fn said(request: &InterruptRequest<'_>, answer: &Answer) -> String {
+        check(request, answer, &Limits::DEFAULT).map_or_else(|misfit| misfit.to_string(), |()| "fits".into())
+    }
+
+    #[test]
+    fn every_call_is_decided_once_and_as_it_may_be() {
+        let request =
+            InterruptRequest::Approvals(vec![approval("a", &[]), approval("b", &[Decision::Approve])]);
+        let decide = |decisions: Vec<Decided>| said(&request, &Answer::Decisions(decisions));
+        let (a, b) = (on("a", Decision::Approve), on("b", Decision::Approve));
+        assert_eq!(decide(vec![b.clone(), a.clone()]), "fits", "in any order");
+        assert_eq!(decide(vec![a.clone()]), "call b is not decided");
+        assert_eq!(decide(vec![]), "call a is not decided");
+        assert_eq!(decide(vec![a.clone(), a.clone(), b.clone()]), "call a is decided twice");
+        assert_eq!(
+            decide(vec![a.clone(), b.clone(), on("c", Decision::Approve)]),
+            "the interrupt does not ask about call c"
+        );
+        assert_eq!(decide(vec![a.clone(), on("b", Decision::Reject)]), "call b does not allow `reject`");
+        let edit = on("a", Decision::Edit);
+        assert_eq!(
+            decide(vec![edit.clone(), b.clone()]),
+            "the edit of call a has no arguments to go on with"
+        );
+        let edit = Decided { edited_args: Some(object(r#"{"n":1}"#)), ..edit };
+        assert_eq!(decide(vec![edit.clone(), b.clone()]), "fits");
+        let odd = Decided { decision: Decision::Approve, ..edit };
+        assert_eq!(decide(vec![odd, b.clone()]), "call a has edited arguments, but is not edited");
+        let odd = Decided { message: Some("no".to_owned()), ..a };
+        assert_eq!(decide(vec![odd, b.clone()]), "call a has a message, but is not rejected");
+        let refusal = Decided { message: Some("no".to_owned()), ..on("a", Decision::Reject) };
+        assert_eq!(decide(vec![refusal.clone(), b.clone()]), "fits");
+        let long = Decided { message: Some("x".repeat(65_537)), ..refusal };
+        assert_eq!(decide(vec![long, b]), "message has 65537 bytes, the limit is 65536");
+        assert_eq!(said(&request, &Answer::Dismissed), "the answer is of another kind than the interrupt");
+    }
+
+    #[test]
+    fn a_form_is_filled_with_what_its_fields_take() {
+        let field = |text: &'static str, name: &'static str, required| FormField {
+            object: object(text),
+            field_name: Name::new(name).unwrap(),
+            field_type: Name::new("text").unwrap(),
+            required,
+        };
+        let fields = vec![
+            field(r#"{"field_name":"env","field_type":"text","field_values":["dev","prod"]}"#, "env", true),
+            field(r#"{"field_name":"n","field_type":"text","field_values":[{"value":2}]}"#, "n", false),
+            field(r#"{"field_name":"why","field_type":"text","field_values":[]}"#, "why", false),
+        ];
+        let request = InterruptRequest::Form { prompt: "Where?".into(), fields };
+        let fill = |text: &'static str| said(&request, &Answer::Values(object(text)));
+        assert_eq!(fill(r#"{"env":"dev"}"#), "fits");
+        assert_eq!(fill(r#"{"env":["dev","prod"],"n":2,"why":"so"}"#), "fits");
+        assert_eq!(fill(r#"{"env":"dev","n":null,"why":""}"#), "fits", "left empty");
+        for blank in [r#"{}"#, r#"{"env":null}"#, r#"{"env":""}"#, r#"{"env":[]}"#] {
+            assert_eq!(fill(blank), "the field env has no value", "{blank}");
+        }
+        assert_eq!(fill(r#"{"env":"moon"}"#), "the field env does not offer this value");
+        assert_eq!(fill(r#"{"env":["dev","moon"]}"#), "the field env does not offer this value");
+        assert_eq!(fill(r#"{"env":"dev","n":3}"#), "the field n does not offer this value");
+        assert_eq!(fill(r#"{"env":"dev","x":3}"#), "the form has no field x");
+        assert_eq!(said(&request, &Answer::Dismissed), "fits");
+        assert_eq!(
+            said(&request, &Answer::Decisions(vec![])),
+            "the answer is of another kind than the interrupt"
+        );
+    }
+
+    #[test]
+    fn the_record_says_who_when_where_and_what() {
+        let refusal = Decided { message: Some("not \"now\"".to_owned()), ..on("a", Decision::Reject) };
+        let edit = Decided { edited_args: Some(object(r#"{"n":1.0}"#)), ..on("b", Decision::Edit) };
+        let answer = AnswerRun {
+            owner: Owner::local(),
+            run_id: RunId::new("run-1").unwrap(),
+            interrupt_id: InterruptId::new("int-1").unwrap(),
+            revision: Revision::new(3),
+            answer: Answer::Decisions(vec![refusal, edit]),
+            route: "/api/v1/runs/{id}/resume",
+            idempotency_key: None,
+            traceparent: None,
+        };
+        let at = Timestamp::parse("2026-08-17T00:00:00Z").unwrap();
+        let what = r#""decisions":[{"tool_call_id":"a","decision":"reject","message":"not \"now\""},{"tool_call_id":"b","decision":"edit","edited_args":{"n":1.0}}]"#;
+        assert_eq!(
+            record_json(&answer, &at),
+            format!(
+                r#"{{"answered_by":"local","answered_at":"2026-08-17T00:00:00Z","route":"/api/v1/runs/{{id}}/resume",{what}}}"#
+            )
+        );
+        assert_eq!(request_json(&answer.answer), format!("{{{what}}}"));
+        let other = AnswerRun { revision: Revision::new(4), ..answer.clone() };
+        assert_eq!(hash(&answer), hash(&answer.clone()));
+        assert_ne!(hash(&answer), hash(&other));
+    }
+}
