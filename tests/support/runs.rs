@@ -25,6 +25,28 @@ pub fn say(client: &Client, agent: &str, conversation: &str, protocol: Protocol,
     client.post("/api/v1/chat/stream/start", &body.to_string())
 }
 
+/// `POST /api/v1/chat/stream/resume` with this `resume_data`.
+pub fn answer(
+    client: &Client,
+    agent: &str,
+    conversation: &str,
+    protocol: Protocol,
+    resume_data: &Value,
+) -> Response {
+    let body = json!({
+        "agent_id": agent, "conversation_id": conversation, "resume_data": resume_data.to_string(),
+        "protocol": protocol.as_str(),
+    });
+    client.post("/api/v1/chat/stream/resume", &body.to_string())
+}
+
+/// `GET /api/v1/conversations/{id}/interrupt-state`
+pub fn waiting(client: &Client, conversation: &str) -> Value {
+    let response = client.get(&format!("/api/v1/conversations/{conversation}/interrupt-state"));
+    assert_eq!(response.status, 200, "conversation {conversation}");
+    value(response)
+}
+
 /// `POST /api/v1/runs`, to the run's id.
 pub fn create(client: &Client, agent: &str, conversation: &str) -> String {
     let response = try_create(client, agent, conversation, "hello").expect("an answer");
@@ -85,16 +107,30 @@ struct Page<'a> {
 
 /// The body that these events must give, from the first to the last.
 pub fn offline(events: &[String], protocol: Protocol) -> String {
-    encode(events, protocol, None)
+    encode(events, protocol, None, &Seed::default())
+}
+
+/// The same for a resumed run, whose seed its row shows.
+pub fn offline_seeded(events: &[String], protocol: Protocol, run: &Value) -> String {
+    encode(events, protocol, None, &seed(run))
+}
+
+/// The same with event numbers.
+pub fn offline_seeded_numbered(events: &[String], protocol: Protocol, run: &Value) -> String {
+    encode(events, protocol, Some(None), &seed(run))
+}
+
+fn seed(run: &Value) -> Seed {
+    Seed::from_json(&run["seed"].to_string()).expect("the seed of a resumed run")
 }
 
 /// The same with event numbers, behind the event `after`.
 pub fn offline_after(events: &[String], protocol: Protocol, after: Option<u64>) -> String {
-    encode(events, protocol, Some(after))
+    encode(events, protocol, Some(after), &Seed::default())
 }
 
-fn encode(events: &[String], protocol: Protocol, numbered: Option<Option<u64>>) -> String {
-    let mut encoder = protocol.encoder(&Seed::default());
+fn encode(events: &[String], protocol: Protocol, numbered: Option<Option<u64>>, seed: &Seed) -> String {
+    let mut encoder = protocol.encoder(seed);
     let mut out = Vec::new();
     for line in events {
         let event = decode_line(line.as_bytes(), &Limits::DEFAULT).expect("a canonical event");

@@ -88,11 +88,7 @@ pub enum Misfit {
 }
 
 /// Checks that an answer decides everything that was asked, and nothing else.
-pub(crate) fn check(
-    request: &InterruptRequest<'_>,
-    answer: &Answer,
-    limits: &Limits,
-) -> Result<(), Misfit> {
+pub(crate) fn check(request: &InterruptRequest<'_>, answer: &Answer, limits: &Limits) -> Result<(), Misfit> {
     match (request, answer) {
         (InterruptRequest::Approvals(approvals), Answer::Decisions(decisions)) => {
             decided(approvals, decisions, limits)
@@ -137,9 +133,8 @@ fn decided(approvals: &[ToolApproval<'_>], decisions: &[Decided], limits: &Limit
             bounded("message", message.len(), limits.tool_error_bytes)?;
         }
     }
-    let open = |approval: &&ToolApproval<'_>| {
-        !decisions.iter().any(|one| one.tool_call_id == approval.tool_call_id)
-    };
+    let open =
+        |approval: &&ToolApproval<'_>| !decisions.iter().any(|one| one.tool_call_id == approval.tool_call_id);
     match approvals.iter().find(open) {
         Some(left) => {
             Err(AnswerError::Undecided { tool_call_id: left.tool_call_id.as_str().to_owned() }.into())

@@ -55,7 +55,8 @@ impl Engine {
         agent_id: Option<&Name<'_>>,
     ) -> Result<Option<Interrupt>, Error> {
         let pending = self.inner.store.pending_interrupt(owner, conversation_id).await?;
-        let Some(pending) = pending.filter(|one| agent_id.is_none_or(|id| one.agent_id.as_str() == id.as_str()))
+        let Some(pending) =
+            pending.filter(|one| agent_id.is_none_or(|id| one.agent_id.as_str() == id.as_str()))
         else {
             return Ok(None);
         };
@@ -213,10 +214,11 @@ async fn remains(inner: &Inner, interrupt: &Interrupt) -> Result<Remains, Error>
         let Some(last) = page.records.last() else { return Ok(remains) };
         after = Some(last.sequence);
         for record in &page.records {
-            let event = record.decode(&interrupt.run_id, &interrupt.conversation_id, &WIDE).map_err(|error| {
-                tracing::error!(run_id = %interrupt.run_id, %error, "the log of this run is damaged");
-                Error::Fault(format!("the log of run {} is damaged", interrupt.run_id))
-            })?;
+            let event =
+                record.decode(&interrupt.run_id, &interrupt.conversation_id, &WIDE).map_err(|error| {
+                    tracing::error!(run_id = %interrupt.run_id, %error, "the log of this run is damaged");
+                    Error::Fault(format!("the log of run {} is damaged", interrupt.run_id))
+                })?;
             remains.see(&event, &WIDE);
         }
     }

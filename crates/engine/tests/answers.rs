@@ -20,7 +20,9 @@ use causeway_store::model::{Interrupt, InterruptStatus, Owner, Revision, Run, Ru
 use causeway_store::sqlite::Options;
 use causeway_store::{MemoryStore, SqliteStore, Store};
 
-use harness::{Scripted, Step, agent, answer as turn, begin, end, engine, follow, question, start, story, text};
+use harness::{
+    Scripted, Step, agent, answer as turn, begin, end, engine, follow, question, start, story, text,
+};
 
 const ROUTE: &str = "/api/v1/runs/{id}/resume";
 
@@ -55,7 +57,7 @@ fn asking(head: &str) -> Vec<Step> {
 
 /// The turn after an approval.
 fn approved(head: &str) -> Vec<Step> {
-    vec![begin(), result("c1", "success", "restarted"), text("m2", "Done."), end(head)]
+    vec![begin(), call("c1"), result("c1", "success", "restarted"), text("m2", "Done."), end(head)]
 }
 
 fn decide(id: &'static str, decision: Decision) -> Decided {
@@ -221,10 +223,7 @@ async fn an_answer_that_does_not_fit_changes_nothing() {
         assert_eq!(error.to_string(), why);
     }
     let stale = AnswerRun { revision: Revision::new(7), ..answers(&interrupt, approve()) };
-    assert!(matches!(
-        refusal(rig.engine.resume(stale).await.unwrap_err()),
-        Refusal::RevisionMismatch { .. }
-    ));
+    assert!(matches!(refusal(rig.engine.resume(stale).await.unwrap_err()), Refusal::RevisionMismatch { .. }));
     let stranger = AnswerRun { owner: Owner::new("somebody"), ..answers(&interrupt, approve()) };
     assert_eq!(refusal(rig.engine.resume(stranger).await.unwrap_err()), Refusal::UnknownRun);
     assert_eq!((rig.status(&interrupt.run_id).await, rig.turns()), (InterruptStatus::Pending, 1));
@@ -242,14 +241,24 @@ async fn an_answer_that_does_not_fit_changes_nothing() {
 async fn a_batch_is_decided_call_by_call() {
     let rig = Rig::new([
         vec![begin(), call("c1"), call("c2"), gate("h1", 2)],
-        vec![begin(), result("c2", "error", "No."), result("c1", "success", "restarted"), end("h2")],
+        vec![
+            begin(),
+            call("c1"),
+            call("c2"),
+            result("c2", "error", "No."),
+            result("c1", "success", "restarted"),
+            end("h2"),
+        ],
     ])
     .await;
     let interrupt = rig.interrupted().await;
     let refused = Decided { message: Some("No.".to_owned()), ..decide("c2", Decision::Reject) };
     let answer = Answer::Decisions(vec![refused, decide("c1", Decision::Approve)]);
     let (run_id, told) = rig.goes_on(answers(&interrupt, answer)).await;
-    assert_eq!(rig.resume_value(1), r#"{"decisions":[{"type":"approve"},{"type":"reject","message":"No."}]}"#);
+    assert_eq!(
+        rig.resume_value(1),
+        r#"{"decisions":[{"type":"approve"},{"type":"reject","message":"No."}]}"#
+    );
     assert!(told.contains("tool.error") && told.contains("tool.finished"), "{told}");
     assert_eq!(
         rig.run(&run_id).await.seed.unwrap().as_str(),
@@ -401,7 +410,7 @@ async fn a_cancelled_interrupt_takes_no_answer_and_the_conversation_goes_on() {
 #[tokio::test]
 async fn an_answer_that_was_not_stored_leaves_the_interrupt_to_another() {
     for fault in [Fault::Unavailable(Cause::DiskFull), Fault::UnknownBeforeApply] {
-        let refused = vec![begin(), result("c1", "error", "User rejected the call."), end("h2")];
+        let refused = vec![begin(), call("c1"), result("c1", "error", "User rejected the call."), end("h2")];
         let rig = Rig::new([asking("h1"), refused]).await;
         let interrupt = rig.interrupted().await;
         rig.store.fail_next(On::Consume, fault.clone());
@@ -453,7 +462,10 @@ async fn an_answer_whose_run_is_not_committed_leaves_nothing_but_its_record() {
 async fn a_cleared_conversation_starts_from_nothing_and_a_deleted_one_is_gone() {
     let rig = Rig::new([asking("h1"), turn("h2"), vec![begin(), Step::Hang]]).await;
     let owner = Owner::local();
-    assert_eq!(refusal(rig.engine.clear(&owner, &conversation()).await.unwrap_err()), Refusal::UnknownConversation);
+    assert_eq!(
+        refusal(rig.engine.clear(&owner, &conversation()).await.unwrap_err()),
+        Refusal::UnknownConversation
+    );
     let interrupt = rig.interrupted().await;
     rig.engine.clear(&owner, &conversation()).await.unwrap();
     assert_eq!(rig.status(&interrupt.run_id).await, InterruptStatus::Voided);

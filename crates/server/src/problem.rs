@@ -52,11 +52,7 @@ impl Problem {
 
     /// The same for a conversation.
     pub fn no_conversation() -> Self {
-        Self::new(
-            StatusCode::NOT_FOUND,
-            "conversation_not_found",
-            "there is no conversation with this id",
-        )
+        Self::new(StatusCode::NOT_FOUND, "conversation_not_found", "there is no conversation with this id")
     }
 
     /// Something failed here; the log has the cause under the request id.

@@ -32,12 +32,12 @@ fn python() -> Option<&'static Path> {
         .as_deref()
 }
 
-fn example(name: &str) -> PathBuf {
+pub fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/deepagents").join(name)
 }
 
 /// Settings of the agent `live`, or `None`, said loudly.
-fn settings(more: &str) -> Option<String> {
+pub fn settings(more: &str) -> Option<String> {
     let Some(python) = python() else {
         eprintln!(
             "SKIPPED: the Python environment of examples/deepagents could not be made; no live worker was tested"
@@ -57,7 +57,7 @@ fn settings(more: &str) -> Option<String> {
 }
 
 /// The processes whose command line names `dir`: the workers of a gateway there.
-fn workers(dir: &Path) -> Vec<u32> {
+pub fn workers(dir: &Path) -> Vec<u32> {
     let marker = dir.join("data").to_str().unwrap().to_owned();
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {

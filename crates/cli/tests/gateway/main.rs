@@ -8,6 +8,7 @@ mod http;
 #[path = "../../../../tests/support/runs.rs"]
 mod runs;
 
+mod answers;
 mod bad_input;
 mod cases;
 mod commands;
@@ -15,4 +16,5 @@ mod data_directory;
 mod kill;
 mod lifecycle;
 mod live;
+mod live_answers;
 mod streams;

@@ -70,7 +70,11 @@ fn answer(fields: &Fields<'_>) -> Result<Answer, Problem> {
     match (decisions, values, dismissed) {
         (Some(decisions), None, None) => {
             let entries = list("decisions", decisions)?;
-            entries.into_iter().map(|entry| decided(entry.get())).collect::<Result<_, _>>().map(Answer::Decisions)
+            entries
+                .into_iter()
+                .map(|entry| decided(entry.get()))
+                .collect::<Result<_, _>>()
+                .map(Answer::Decisions)
         }
         (None, Some(values), None) => Ok(Answer::Values(object("values", values)?)),
         (None, None, Some("true")) => Ok(Answer::Dismissed),
@@ -197,8 +201,7 @@ struct Position {
 impl Given {
     fn parse(text: &str) -> Result<Self, Problem> {
         let bad = |message: &str| Problem::field("resume_data", message);
-        let fields =
-            Fields::parse(text.as_bytes()).map_err(|_| bad("must be the text of a JSON object"))?;
+        let fields = Fields::parse(text.as_bytes()).map_err(|_| bad("must be the text of a JSON object"))?;
         let inside = |problem: Problem| match problem.field {
             Some(name) if name != "resume_data" => bad(&format!("{name} {}", problem.message)),
             _ => problem,
@@ -206,7 +209,9 @@ impl Given {
         match fields.text("type").map_err(inside)?.as_deref() {
             Some("form_input") => match (fields.raw("values"), fields.raw("dismissed")) {
                 (_, Some("true")) => Ok(Self::Dismissed),
-                (Some(values), None | Some("false")) => object("values", values).map(Self::Values).map_err(inside),
+                (Some(values), None | Some("false")) => {
+                    object("values", values).map(Self::Values).map_err(inside)
+                }
                 _ => Err(bad("must hold values, or dismissed: true")),
             },
             Some("tool_approval") => match fields.raw("decisions") {
@@ -227,14 +232,14 @@ impl Given {
 
     /// With the ids of what was asked.
     fn fitted(self, interrupt: &Interrupt) -> Result<Answer, Problem> {
-        let requested =
-            match decode_data(EventType::InterruptRequested, interrupt.request.as_str(), &REPLAY) {
-                Ok(EventData::InterruptRequested(requested)) => requested,
-                _ => {
-                    tracing::error!(run_id = %interrupt.run_id, "a stored interrupt does not read back");
-                    return Err(Problem::internal());
-                }
-            };
+        let requested = match decode_data(EventType::InterruptRequested, interrupt.request.as_str(), &REPLAY)
+        {
+            Ok(EventData::InterruptRequested(requested)) => requested,
+            _ => {
+                tracing::error!(run_id = %interrupt.run_id, "a stored interrupt does not read back");
+                return Err(Problem::internal());
+            }
+        };
         match (self, &requested.request) {
             (Self::Dismissed, _) => Ok(Answer::Dismissed),
             (Self::Values(values), InterruptRequest::Form { fields, .. }) => {
@@ -250,13 +255,18 @@ impl Given {
                     return Err(Problem::new(
                         StatusCode::BAD_REQUEST,
                         "decisions_count",
-                        format!("{} decisions for {} tool calls; send one for each, in their order", given.len(), approvals.len()),
+                        format!(
+                            "{} decisions for {} tool calls; send one for each, in their order",
+                            given.len(),
+                            approvals.len()
+                        ),
                     ));
                 }
                 let pairs = given.into_iter().zip(approvals);
                 pairs
                     .map(|(given, approval)| {
-                        if given.tool_name.as_deref().is_some_and(|name| name != approval.tool_name.as_str()) {
+                        if given.tool_name.as_deref().is_some_and(|name| name != approval.tool_name.as_str())
+                        {
                             return Err(Problem::field(
                                 "resume_data",
                                 "the decisions are not in the order of the tool calls",
@@ -310,10 +320,7 @@ fn list<'a>(name: &'static str, text: &'a str) -> Result<Vec<&'a RawValue>, Prob
 }
 
 /// The members that a form asks for, as they were written.
-fn of_fields(
-    values: &JsonObject<'_>,
-    asked: impl Fn(&str) -> bool,
-) -> Result<JsonObject<'static>, Problem> {
+fn of_fields(values: &JsonObject<'_>, asked: impl Fn(&str) -> bool) -> Result<JsonObject<'static>, Problem> {
     let all: std::collections::BTreeMap<String, &RawValue> =
         serde_json::from_str(values.as_str()).unwrap_or_default();
     let kept = all.iter().filter(|(name, _)| asked(name));
@@ -341,7 +348,12 @@ mod tests {
                     .map(|one| {
                         let arguments = one.edited_args.as_ref().map_or("-", JsonObject::as_str);
                         let (name, said) = (one.tool_name.as_deref(), one.message.as_deref());
-                        format!("{} {} {arguments} {}", one.decision, name.unwrap_or("-"), said.unwrap_or("-"))
+                        format!(
+                            "{} {} {arguments} {}",
+                            one.decision,
+                            name.unwrap_or("-"),
+                            said.unwrap_or("-")
+                        )
                     })
                     .collect();
                 words.join("; ")
@@ -361,7 +373,10 @@ mod tests {
             ("{}", "422 must have the type form_input or tool_approval"),
             (r#"{"type":"form_input"}"#, "422 must hold values, or dismissed: true"),
             (r#"{"type":"tool_approval"}"#, "422 decision is required"),
-            (r#"{"type":"tool_approval","decision":"maybe"}"#, "422 decision must be approve, edit or reject"),
+            (
+                r#"{"type":"tool_approval","decision":"maybe"}"#,
+                "422 decision must be approve, edit or reject",
+            ),
             (r#"{"type":"tool_approval","decisions":{}}"#, "422 decisions must be a list"),
             (r#"{"type":"tool_approval","decisions":[1]}"#, "422 decisions must be a list of objects"),
             (

@@ -37,10 +37,9 @@ pub async fn interrupt_state(
     };
     let answer = match pending {
         None => Object::new().flag("pending", false),
-        Some(interrupt) => waiting(
-            Object::new().flag("pending", true).text("run_id", interrupt.run_id.as_str()),
-            &interrupt,
-        ),
+        Some(interrupt) => {
+            waiting(Object::new().flag("pending", true).text("run_id", interrupt.run_id.as_str()), &interrupt)
+        }
     };
     Ok(json_response(StatusCode::OK, answer.finish()))
 }
@@ -90,8 +89,7 @@ pub async fn delete(
 ) -> Result<Response<Body>, Problem> {
     body::read(request, app.settings.max_body, app.settings.body_timeout).await?;
     let id = conversation(id)?;
-    let deleted =
-        app.engine.delete_conversation(&app.owner(), &id).await.map_err(|error| refused(&error))?;
+    let deleted = app.engine.delete_conversation(&app.owner(), &id).await.map_err(|error| refused(&error))?;
     let answer = Object::new().flag("deleted", true).number("runs", deleted.runs);
     Ok(json_response(StatusCode::OK, answer.finish()))
 }

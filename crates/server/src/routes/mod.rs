@@ -80,9 +80,7 @@ fn store_refused(refusal: &Refusal) -> Problem {
             format!("the interrupt was answered already, by run {resumed_by}"),
         )
         .action("reload"),
-        Refusal::NoInterrupt => {
-            conflict("no_interrupt", "the run has no interrupt with this id", "reload")
-        }
+        Refusal::NoInterrupt => conflict("no_interrupt", "the run has no interrupt with this id", "reload"),
         Refusal::InterruptClosed => conflict(
             "no_interrupt",
             "the interrupt can no longer be answered: it was voided, or its time is over",

@@ -1,0 +1,281 @@
+//! Answers to the live deepagents worker: every kind, in both formats; after restarts and kills; and the tool that is
+//! asked about appends to a file, so that what really ran is counted.
+//!
+//! Skipped, loudly, where its Python environment cannot be had.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use causeway_encode::Protocol;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::gateway::{Gateway, eventually};
+use crate::live::{example, settings, workers};
+use crate::runs::{
+    self, ESTABLISHED, answer, check_whole, ended, offline_seeded, say, show, stored, types, value, waiting,
+};
+
+/// A directory with a script whose agent asks before it writes notes, and the settings for it.
+struct Scene {
+    dir: TempDir,
+    settings: String,
+}
+
+impl Scene {
+    fn new() -> Option<Self> {
+        let settings = settings("")?;
+        let dir = tempfile::tempdir().unwrap();
+        let script = dir.path().join("script.json");
+        std::fs::write(&script, script_for(&dir.path().join("notes")).to_string()).unwrap();
+        let demo = example("scripts/demo.json");
+        let settings = settings.replace(demo.to_str().unwrap(), script.to_str().unwrap());
+        assert!(settings.contains(script.to_str().unwrap()));
+        Some(Self { dir, settings })
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn start(&self) -> Gateway {
+        Gateway::start(self.path(), &self.settings)
+    }
+
+    /// What was noted since the last look.
+    fn notes(&self) -> Vec<String> {
+        let file: PathBuf = self.path().join("notes");
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        let _gone = std::fs::remove_file(&file);
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+fn script_for(notes: &Path) -> Value {
+    let note = |id: &str, line: &str, seconds: f64| json!({"tool": {"id": format!("{id}_{{n}}"), "name": "note", "args": {"path": notes, "line": line, "seconds": seconds}}});
+    let all = json!({"allowed_decisions": ["approve", "edit", "reject"]});
+    let fields = json!([
+        {"field_name": "environment", "field_type": "select", "field_values": ["dev", "prod"], "required": true},
+        {"field_name": "replicas", "field_type": "number"},
+    ]);
+    let done = json!([{"text": "Done."}]);
+    json!({
+        "name": "approvals", "agent_name": "helper", "delay": 0.005, "piece": 40,
+        "tools": ["note", "request_user_input", "ask_user", "get_weather"],
+        "interrupt_on": {"note": all, "request_user_input": all},
+        "subagents": [{"name": "writer", "description": "Writes", "tools": ["note"], "interrupt_on": {"note": all}}],
+        "script": {"writer": [[note("call_w", "delegated", 0.0)], [{"text": "Written."}]]},
+        "plays": [
+            {"when": ["batch"], "answers": [[note("call_a", "one", 0.0), note("call_b", "two", 0.0)], done]},
+            {"when": ["slow"], "answers": [[note("call_s", "slow", 4.0)], done]},
+            {"when": ["note"], "answers": [[{"text": "May I? "}, note("call_n", "noted", 0.0)], done]},
+            {"when": ["form"], "answers": [[{"tool": {"id": "call_f_{n}", "name": "request_user_input", "args": {"prompt": "Where?", "fields": fields}}}], done]},
+            {"when": ["question"], "answers": [[{"tool": {"id": "call_q_{n}", "name": "ask_user", "args": {"question": "Which?"}}}], done]},
+            {"when": ["delegate"], "answers": [[{"tool": {"id": "call_d_{n}", "name": "task", "args": {"description": "Write it", "subagent_type": "writer"}}}], done]},
+            {"answers": [[{"text": "You said: {message}"}]]},
+        ],
+    })
+}
+
+/// Says something that makes the agent wait; the interrupted run.
+fn interrupted(gateway: &Gateway, conversation: &str, protocol: Protocol, message: &str) -> Value {
+    let response = say(&gateway.client, "live", conversation, protocol, message);
+    assert_eq!(response.status, 200, "{message}");
+    let run_id = response.run_id();
+    response.bytes();
+    let run = show(&gateway.client, &run_id);
+    assert_eq!(run["status"], "interrupted", "{message}: {run}");
+    run
+}
+
+/// Answers, and checks everything that holds for every answered run. Its events.
+fn answered(gateway: &Gateway, conversation: &str, protocol: Protocol, data: &Value) -> Vec<Value> {
+    let response = answer(&gateway.client, "live", conversation, protocol, data);
+    assert_eq!(response.status, 200, "{data}");
+    let run_id = response.run_id();
+    let body = response.text();
+    let (run, events) = (show(&gateway.client, &run_id), stored(&gateway.client, &run_id));
+    check_whole(&events);
+    assert_eq!(run["status"], "finished", "{data}: {run}\n{events:#?}");
+    assert_eq!(body, offline_seeded(&events, protocol, &run), "{data} in {protocol}");
+    let events: Vec<Value> = events.iter().map(|event| serde_json::from_str(event).unwrap()).collect();
+    let calls = |kinds: &[&str]| -> Vec<String> {
+        let mut calls: Vec<String> = events
+            .iter()
+            .filter(|event| kinds.contains(&event["type"].as_str().unwrap()))
+            .map(|event| runs::text(&event["data"], "tool_call_id"))
+            .collect();
+        calls.sort();
+        calls
+    };
+    assert_eq!(calls(&["tool.started"]), calls(&["tool.finished", "tool.error"]), "every call has an end");
+    for open in run["seed"]["open_tool_calls"].as_array().unwrap() {
+        assert!(calls(&["tool.started"]).contains(&open.as_str().unwrap().to_owned()), "{open} goes on");
+    }
+    events
+}
+
+/// The ends of calls: `finished` with the result, or the code of the error.
+fn ends(events: &[Value]) -> Vec<String> {
+    events
+        .iter()
+        .filter_map(|event| match event["type"].as_str().unwrap() {
+            "tool.finished" => Some(format!("finished {}", runs::text(&event["data"], "result"))),
+            "tool.error" => Some(runs::text(&event["data"], "code")),
+            _ => None,
+        })
+        .collect()
+}
+
+fn one(decision: &str) -> Value {
+    json!({"type": "tool_approval", "decision": decision})
+}
+
+#[test]
+fn every_kind_of_answer_reaches_the_harness_and_every_client_sees_its_end() {
+    let Some(scene) = Scene::new() else { return };
+    let gateway = scene.start();
+    for protocol in ESTABLISHED {
+        let c = |name: &str| format!("{name}-{protocol}");
+        let ask = |name: &str, message: &str| interrupted(&gateway, &c(name), protocol, message);
+        let tell = |name: &str, data: Value| answered(&gateway, &c(name), protocol, &data);
+
+        ask("approve", "note it");
+        assert_eq!(scene.notes(), Vec::<String>::new(), "nothing runs before it is approved");
+        assert_eq!(ends(&tell("approve", one("approve"))), ["finished noted noted"]);
+        assert_eq!(scene.notes(), ["noted"]);
+
+        ask("edit", "note it");
+        let notes = scene.path().join("notes");
+        let edited = json!({"path": notes, "line": "edited"});
+        let events =
+            tell("edit", json!({"type": "tool_approval", "decision": "edit", "edited_args": edited}));
+        let started = events.iter().find(|event| event["type"] == "tool.started").unwrap();
+        assert_eq!(started["data"]["arguments"], edited, "the arguments that run are shown");
+        assert_eq!(scene.notes(), ["edited"]);
+
+        for (name, data) in [
+            ("reject", one("reject")),
+            (
+                "worded",
+                json!({"type": "tool_approval", "decisions": [{"decision": "reject", "message": "Not on a Monday."}]}),
+            ),
+        ] {
+            ask(name, "note it");
+            let events = tell(name, data);
+            assert_eq!(ends(&events), ["tool_rejected"], "{name}");
+            assert_eq!(scene.notes(), Vec::<String>::new(), "{name}");
+        }
+
+        let run = ask("batch", "a batch");
+        let approvals = waiting(&gateway.client, &c("batch"))["interrupt"]["tool_approvals"].clone();
+        assert_eq!(approvals.as_array().unwrap().len(), 2);
+        let events = tell(
+            "batch",
+            json!({"type": "tool_approval", "decisions": [{"decision": "reject"}, {"decision": "approve"}]}),
+        );
+        let mut all = ends(&events);
+        all.sort();
+        assert_eq!(all, ["finished noted two", "tool_rejected"]);
+        assert_eq!(scene.notes(), ["two"]);
+        let asked = show(&gateway.client, &runs::text(&run, "run_id"));
+        assert_eq!(asked["interrupt"]["decision"]["decisions"][0]["decision"], "reject");
+
+        ask("submit", "a form");
+        let values = json!({"type": "form_input", "values": {"environment": "prod", "replicas": "3"}});
+        let told = ends(&tell("submit", values));
+        assert!(
+            told[0].starts_with("finished ") && told[0].contains("\"environment\": \"prod\""),
+            "{told:?}"
+        );
+        ask("dismiss", "a form");
+        assert_eq!(
+            ends(&tell("dismiss", json!({"type": "form_input", "dismissed": true}))),
+            ["tool_status_error"]
+        );
+        ask("pause", "a question");
+        let told = ends(&tell("pause", json!({"type": "form_input", "values": {"answer": "the blue one"}})));
+        assert_eq!(told, ["finished user said: the blue one"]);
+
+        ask("child", "delegate it");
+        let events = tell("child", one("approve"));
+        assert_eq!(ends(&events), ["finished noted delegated", "finished Written."]);
+        assert_eq!(scene.notes(), ["delegated"]);
+        assert_eq!(events.iter().filter(|event| event["type"] == "namespace.entered").count(), 1);
+        ask("child2", "delegate it");
+        assert_eq!(ends(&tell("child2", one("reject")))[0], "tool_rejected");
+        assert_eq!(scene.notes(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn an_interrupt_outlives_a_restart_and_its_tool_runs_once() {
+    let Some(scene) = Scene::new() else { return };
+    let gateway = scene.start();
+    interrupted(&gateway, "stopped", Protocol::Agui, "note it");
+    interrupted(&gateway, "killed", Protocol::Custom, "note it");
+    interrupted(&gateway, "refused", Protocol::Custom, "note it");
+    assert!(gateway.stop().success());
+    let gateway = scene.start();
+    assert_eq!(
+        ends(&answered(&gateway, "stopped", Protocol::Agui, &one("approve"))),
+        ["finished noted noted"]
+    );
+    assert_eq!(scene.notes(), ["noted"]);
+    // The gateway and its worker, without a word.
+    let pids = workers(scene.path());
+    gateway.kill();
+    for pid in pids {
+        let _gone = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+    }
+    let gateway = scene.start();
+    assert_eq!(
+        ends(&answered(&gateway, "killed", Protocol::Custom, &one("approve"))),
+        ["finished noted noted"]
+    );
+    assert_eq!(scene.notes(), ["noted"], "once");
+    assert_eq!(ends(&answered(&gateway, "refused", Protocol::Custom, &one("reject"))), ["tool_rejected"]);
+    assert_eq!(scene.notes(), Vec::<String>::new());
+    // The conversation goes on from there.
+    let next = say(&gateway.client, "live", "killed", Protocol::Custom, "hello");
+    assert!(next.text().contains("You said: hello"));
+    assert_eq!(scene.notes(), Vec::<String>::new());
+}
+
+#[test]
+fn what_an_answer_that_was_never_committed_began_does_not_go_on() {
+    let Some(scene) = Scene::new() else { return };
+    let gateway = scene.start();
+    let asked = interrupted(&gateway, "c", Protocol::Custom, "slow, please");
+    let mut response = answer(&gateway.client, "live", "c", Protocol::Custom, &one("approve"));
+    let run_id = response.run_id();
+    // The tool has begun, and sleeps before it notes anything.
+    while !types(&stored(&gateway.client, &run_id)).contains(&"tool.started".to_owned()) {
+        response.chunk().unwrap().expect("the run goes on");
+    }
+    let pids = workers(scene.path());
+    gateway.kill();
+    for pid in pids {
+        let _gone = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+    }
+    eventually("the worker's end", || workers(scene.path()).is_empty().then_some(()));
+    let gateway = scene.start();
+    let run = ended(&gateway.client, &run_id);
+    assert_eq!(
+        (&run["status"], &run["error"]["code"]),
+        (&json!("uncertain"), &json!("thread_durability_uncertain"))
+    );
+    let refused = answer(&gateway.client, "live", "c", Protocol::Custom, &one("reject"));
+    assert_eq!(refused.status, 409);
+    assert_eq!(value(refused)["detail"]["code"], "interrupt_consumed", "the first answer stands");
+    let shown = show(&gateway.client, &runs::text(&asked, "run_id"));
+    assert_eq!(shown["interrupt"]["decision"]["decisions"][0]["decision"], "approve");
+    // A new message starts from the committed head: nothing of the approval is left.
+    let next = say(&gateway.client, "live", "c", Protocol::Custom, "hello");
+    let next_id = next.run_id();
+    assert!(next.text().contains("You said: hello"));
+    let events = stored(&gateway.client, &next_id);
+    assert!(!types(&events).contains(&"tool.finished".to_owned()), "{events:?}");
+    std::thread::sleep(std::time::Duration::from_secs(4)); // longer than the tool would have slept
+    assert_eq!(scene.notes(), Vec::<String>::new(), "the tool never ran");
+}
