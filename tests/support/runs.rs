@@ -47,6 +47,12 @@ pub fn waiting(client: &Client, conversation: &str) -> Value {
     value(response)
 }
 
+/// `DELETE /api/v1/conversations/{id}`
+pub fn delete(client: &Client, conversation: &str) -> Response {
+    let path = format!("/api/v1/conversations/{conversation}");
+    client.send("DELETE", &path, &[("content-type", "application/json")], None)
+}
+
 /// `POST /api/v1/runs`, to the run's id.
 pub fn create(client: &Client, agent: &str, conversation: &str) -> String {
     let response = try_create(client, agent, conversation, "hello").expect("an answer");

@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use causeway_adapter::json::Json;
+use causeway_adapter::redact::redact;
 use causeway_adapter::turn::AnswerError;
 use causeway_contract::event::{Decision, FormField, InterruptRequest, ToolApproval};
 use causeway_contract::id::{InterruptId, RunId, ToolCallId};
@@ -234,13 +236,37 @@ pub(crate) fn request_json(answer: &Answer) -> String {
 }
 
 /// The decision record: who, when, through which route, and what.
-pub(crate) fn record_json(answer: &AnswerRun, at: &Timestamp<'_>) -> String {
+pub(crate) fn record_json(by: &Owner, route: &str, answer: &Answer, at: &Timestamp<'_>) -> String {
     format!(
-        "{{\"answered_by\":{},\"answered_at\":\"{at}\",\"route\":\"{}\",{}}}",
-        Value::from(answer.owner.as_str()),
-        answer.route,
-        written(&answer.answer)
+        "{{\"answered_by\":{},\"answered_at\":\"{at}\",\"route\":\"{route}\",{}}}",
+        Value::from(by.as_str()),
+        written(answer)
     )
+}
+
+/// The answer as it is shown where the agent hides secrets in content. What the harness gets is the answer itself.
+pub(crate) fn redacted(answer: &Answer, limits: &Limits) -> Answer {
+    let object = |object: &JsonObject<'_>| {
+        let mut out = String::new();
+        if let Ok(json) = Json::parse(object.as_str().as_bytes()) {
+            json.write_with(&mut out, &mut |text, out| out.push_str(&redact(text)));
+        }
+        JsonObject::parse(out, limits).unwrap_or(JsonObject::EMPTY)
+    };
+    match answer {
+        Answer::Dismissed => Answer::Dismissed,
+        Answer::Values(values) => Answer::Values(object(values)),
+        Answer::Decisions(decisions) => Answer::Decisions(
+            decisions
+                .iter()
+                .map(|one| Decided {
+                    edited_args: one.edited_args.as_ref().map(object),
+                    message: one.message.as_ref().map(|message| redact(message).into_owned()),
+                    ..one.clone()
+                })
+                .collect(),
+        ),
+    }
 }
 
 /// What an idempotency key stands for: this answer to this interrupt.
@@ -364,12 +390,20 @@ mod tests {
         let at = Timestamp::parse("2026-08-17T00:00:00Z").unwrap();
         let what = r#""decisions":[{"tool_call_id":"a","decision":"reject","message":"not \"now\""},{"tool_call_id":"b","decision":"edit","edited_args":{"n":1.0}}]"#;
         assert_eq!(
-            record_json(&answer, &at),
+            record_json(&answer.owner, answer.route, &answer.answer, &at),
             format!(
                 r#"{{"answered_by":"local","answered_at":"2026-08-17T00:00:00Z","route":"/api/v1/runs/{{id}}/resume",{what}}}"#
             )
         );
         assert_eq!(request_json(&answer.answer), format!("{{{what}}}"));
+        let secret = Decided {
+            edited_args: Some(object(r#"{"header":"Bearer abcdefghijklmnop0123456789","n":1.0}"#)),
+            ..on("a", Decision::Edit)
+        };
+        assert_eq!(
+            request_json(&redacted(&Answer::Decisions(vec![secret]), &Limits::DEFAULT)),
+            r#"{"decisions":[{"tool_call_id":"a","decision":"edit","edited_args":{"header":"Bearer [redacted]","n":1.0}}]}"#
+        );
         let other = AnswerRun { revision: Revision::new(4), ..answer.clone() };
         assert_eq!(hash(&answer), hash(&answer.clone()));
         assert_ne!(hash(&answer), hash(&other));

@@ -38,6 +38,13 @@ pub trait Harness: Send + Sync + 'static {
         Duration::from_secs(5)
     }
 
+    /// Drops the threads of a conversation that was deleted: those of [`Turn::forget`]. The rest of `turn` says where
+    /// they are; it is never begun. Returns whether they are gone.
+    async fn forget(&self, turn: Turn) -> bool {
+        let _ = turn;
+        false
+    }
+
     /// Lets idle workers go and waits for them, at most `grace`; what is left then is killed. Called once, when no
     /// turn runs any more.
     async fn shutdown(&self, grace: Duration) {

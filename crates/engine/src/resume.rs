@@ -3,8 +3,10 @@
 //!
 //! Refuses to start anything but from the committed head, and anything that the answer does not fit.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use causeway_adapter::Turn as AdapterTurn;
 use causeway_adapter::turn::Resume;
@@ -13,7 +15,9 @@ use causeway_contract::event::{EventData, EventType, InterruptRequested, Sequenc
 use causeway_contract::id::{ConversationId, Name, RunId};
 use causeway_contract::timestamp::Timestamp;
 use causeway_store::Refusal;
-use causeway_store::model::{Deleted, Idempotency, Interrupt, InterruptStatus, Owner, Withdrawal};
+use causeway_store::model::{
+    Deleted, Idempotency, Interrupt, InterruptStatus, Owner, StaleThread, Withdrawal,
+};
 use causeway_store::record::Payload;
 
 use crate::answer::{self, AnswerRun};
@@ -21,12 +25,16 @@ use crate::clock;
 use crate::coordinator::seed::Remains;
 use crate::engine::{Engine, Inner, Started};
 use crate::error::Error;
-use crate::harness::TurnInput;
+use crate::harness::{Turn, TurnInput};
 use crate::repair::{PAGE, WIDE};
 use crate::start::{self, Consumed, Driven, Plan};
 
 /// How many pending interrupts are listed at most.
 const LISTED: usize = 500;
+/// How many threads of former epochs are forgotten with one clear.
+const FORGOTTEN_AT_ONCE: usize = 1_000;
+/// How long a deletion waits for workers.
+const FORGETTING: Duration = Duration::from_secs(20);
 
 impl Engine {
     /// Answers an interrupt: consumes it and starts the resumed run, in one transaction. Answered once both are
@@ -96,10 +104,25 @@ impl Engine {
     /// # Errors
     /// An unknown conversation, an active run, or a store that cannot serve.
     pub async fn clear(&self, owner: &Owner, conversation_id: &ConversationId<'_>) -> Result<u64, Error> {
-        Ok(self.inner.store.clear_conversation(owner, conversation_id).await?.value())
+        let epoch = self.inner.store.clear_conversation(owner, conversation_id).await?;
+        let inner = Arc::clone(&self.inner);
+        let (owner, conversation_id) = (owner.clone(), conversation_id.clone().into_owned());
+        // Housekeeping: what is not forgotten now is when the conversation is deleted.
+        tokio::spawn(async move {
+            let left = inner.store.stale_threads(&owner, &conversation_id, FORGOTTEN_AT_ONCE).await;
+            let mut left = left.unwrap_or_default();
+            left.retain(|thread| thread.epoch < epoch);
+            let gone = forget(&inner, &conversation_id, left).await;
+            if let Err(error) = inner.store.threads_forgotten(&gone).await {
+                tracing::debug!(%error, "forgotten threads were not noted");
+            }
+        });
+        Ok(epoch.value())
     }
 
-    /// Deletes a conversation: its runs, events, results, interrupts, heads and keys.
+    /// Deletes a conversation: its runs, events, results, interrupts, heads and keys, and what its workers keep of it.
+    /// Waits for the workers, but not for long: a worker that cannot be had leaves its threads behind, which nothing
+    /// refers to any more.
     ///
     /// # Errors
     /// An unknown conversation, an active run, or a store that cannot serve.
@@ -108,8 +131,51 @@ impl Engine {
         owner: &Owner,
         conversation_id: &ConversationId<'_>,
     ) -> Result<Deleted, Error> {
-        Ok(self.inner.store.delete_conversation(owner, conversation_id).await?)
+        let deleted = self.inner.store.delete_conversation(owner, conversation_id).await?;
+        let (inner, conversation_id) = (Arc::clone(&self.inner), conversation_id.clone().into_owned());
+        let threads = deleted.threads.clone();
+        // On a task of its own: it goes on when the caller goes away.
+        let forgetting = tokio::spawn(async move { forget(&inner, &conversation_id, threads).await });
+        if tokio::time::timeout(FORGETTING, forgetting).await.is_err() {
+            tracing::warn!("the workers of a deleted conversation take long to forget it");
+        }
+        Ok(deleted)
     }
+}
+
+/// Has workers forget threads of a conversation, agent by agent and epoch by epoch. Returns the runs whose threads
+/// are gone.
+async fn forget(
+    inner: &Inner,
+    conversation_id: &ConversationId<'static>,
+    threads: Vec<StaleThread>,
+) -> Vec<RunId<'static>> {
+    let mut gone = Vec::new();
+    let mut places: BTreeMap<(String, u64), Vec<StaleThread>> = BTreeMap::new();
+    for thread in threads {
+        let place = (thread.agent_id.as_str().to_owned(), thread.epoch.value());
+        places.entry(place).or_default().push(thread);
+    }
+    for ((agent_id, epoch), threads) in places {
+        let (Ok(agent), Some(last)) = (inner.agent(&agent_id), threads.last()) else { continue };
+        let turn = Turn {
+            agent_id: agent.config.id.clone(),
+            conversation_id: conversation_id.clone(),
+            epoch,
+            run_id: last.run_id.clone(),
+            thread_id: Arc::clone(&last.worker_thread),
+            base: None,
+            input: TurnInput::Resume("null".to_owned()),
+            traceparent: None,
+            forget: threads.iter().map(|thread| Arc::clone(&thread.worker_thread)).collect(),
+        };
+        if agent.harness.forget(turn).await {
+            gone.extend(threads.into_iter().map(|thread| thread.run_id));
+        } else {
+            tracing::debug!(agent = %agent.config.id, epoch, "a harness keeps threads that nothing refers to");
+        }
+    }
+    gone
 }
 
 impl Inner {
@@ -156,20 +222,28 @@ async fn resume(inner: &Arc<Inner>, request: AnswerRun) -> Result<Started, Error
         .idempotency_key
         .as_ref()
         .map(|key| Idempotency { key: Arc::clone(key), body_hash: answer::hash(&request) });
+    let shown = if agent.config.redact_content {
+        answer::redacted(&request.answer, &agent.config.limits)
+    } else {
+        request.answer
+    };
+    let (owner, route) = (request.owner.clone(), request.route);
     let plan = Plan {
-        owner: request.owner.clone(),
+        owner: request.owner,
         conversation_id: interrupt.conversation_id,
         turn,
-        request: Payload::from(answer::request_json(&request.answer)),
+        request: Payload::from(answer::request_json(&shown)),
         seed: Some(Payload::from(seed)),
         idempotency,
         input: TurnInput::Resume(value),
-        traceparent: request.traceparent.clone(),
+        traceparent: request.traceparent,
         answers: Some(Consumed {
-            interrupted: request.run_id.clone(),
-            interrupt_id: request.interrupt_id.clone(),
+            interrupted: request.run_id,
+            interrupt_id: request.interrupt_id,
             revision: request.revision,
-            record: Box::new(move |at: &Timestamp<'_>| Payload::from(answer::record_json(&request, at))),
+            record: Box::new(move |at: &Timestamp<'_>| {
+                Payload::from(answer::record_json(&owner, route, &shown, at))
+            }),
         }),
     };
     start::begin(inner, driven, agent, plan).await

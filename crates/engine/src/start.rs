@@ -13,7 +13,7 @@ use causeway_contract::timestamp::Timestamp;
 use causeway_lifecycle::Thread;
 use causeway_store::Record;
 use causeway_store::model::{
-    self, ConsumeInterrupt, Idempotency, OpenRun, Opened, Owner, Revision, StaleThread,
+    self, ConsumeInterrupt, Epoch, Idempotency, OpenRun, Opened, Owner, Revision, StaleThread,
 };
 use causeway_store::record::Payload;
 use tokio::sync::watch;
@@ -147,7 +147,7 @@ pub(crate) async fn begin(
     count(&inner.metrics.started, 1);
     tracing::info!(run_id = %run_id, agent = %agent.config.id, "run started");
 
-    let stale = stale_threads(inner, &owner, &conversation_id, &agent).await;
+    let stale = stale_threads(inner, &owner, &conversation_id, &agent, opened.epoch).await;
     let turn = Turn {
         agent_id: agent.config.id.clone(),
         conversation_id,
@@ -203,10 +203,12 @@ async fn stale_threads(
     owner: &Owner,
     conversation_id: &ConversationId<'_>,
     agent: &Agent,
+    epoch: Epoch,
 ) -> Vec<StaleThread> {
     let asked = inner.store.stale_threads(owner, conversation_id, FORGET_AT_ONCE).await;
     let mut stale = asked.unwrap_or_default();
-    stale.retain(|stale| stale.agent_id == agent.config.id);
+    // What a former epoch left is kept by another worker.
+    stale.retain(|stale| stale.agent_id == agent.config.id && stale.epoch == epoch);
     stale
 }
 

@@ -51,9 +51,7 @@ impl Guard {
             .action("contact_admin"));
         }
         let safe = [Method::GET, Method::HEAD, Method::OPTIONS].contains(method);
-        // No page of another site can send a DELETE without asking first, so one without a body needs no type.
-        let bare = method == Method::DELETE && !headers.contains_key(header::CONTENT_TYPE);
-        if !safe && !bare && !is_json(headers) {
+        if !safe && !is_json(headers) {
             return Err(Problem::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "content_type",

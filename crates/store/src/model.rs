@@ -419,6 +419,8 @@ pub struct StaleThread {
     pub run_id: RunId<'static>,
     /// The agent whose worker keeps it.
     pub agent_id: Name<'static>,
+    /// The conversation's epoch when the run started.
+    pub epoch: Epoch,
     /// The thread.
     pub worker_thread: Arc<str>,
 }

@@ -361,7 +361,7 @@ fn a_conversation_is_cleared_and_deleted_unless_it_is_busy() {
     settings.push_str(&recorded_agents(&[("slow", "text_plain", "200ms", "")]));
     let gateway = Gateway::start(dir.path(), &settings);
     let clear = |id: &str| gateway.client.post(&format!("/api/v1/conversations/{id}/clear"), "{}");
-    let delete = |id: &str| gateway.client.send("DELETE", &format!("/api/v1/conversations/{id}"), &[], None);
+    let delete = |id: &str| runs::delete(&gateway.client, id);
     assert_eq!(code(clear("c")), (404, "conversation_not_found".to_owned()));
     assert_eq!(code(delete("c")), (404, "conversation_not_found".to_owned()));
     let run = interrupted(&gateway, "approve", "c");

@@ -16,7 +16,7 @@ use crate::kill::{Torment, rounds, torment};
 use crate::runs::{self, ESTABLISHED, check_whole, ended, offline, offline_after, say, stored, types};
 
 /// The worker's interpreter, or why there is none.
-fn python() -> Option<&'static Path> {
+pub fn python() -> Option<&'static Path> {
     static PYTHON: OnceLock<Option<PathBuf>> = OnceLock::new();
     PYTHON
         .get_or_init(|| {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::gateway::{Gateway, eventually};
-use crate::live::{example, settings, workers};
+use crate::live::{example, python, settings, workers};
 use crate::runs::{
     self, ESTABLISHED, answer, check_whole, ended, offline_seeded, say, show, stored, types, value, waiting,
 };
@@ -278,4 +278,25 @@ fn what_an_answer_that_was_never_committed_began_does_not_go_on() {
     assert!(!types(&events).contains(&"tool.finished".to_owned()), "{events:?}");
     std::thread::sleep(std::time::Duration::from_secs(4)); // longer than the tool would have slept
     assert_eq!(scene.notes(), Vec::<String>::new(), "the tool never ran");
+}
+
+#[test]
+fn a_cleared_or_deleted_conversation_is_forgotten_by_its_worker_too() {
+    let Some(scene) = Scene::new() else { return };
+    let gateway = scene.start();
+    let hello = || say(&gateway.client, "live", "c", Protocol::Custom, "hello").text();
+    let threads = |epoch: u64| -> Option<String> {
+        let file = scene.path().join(format!("data/workers/c.{epoch}.sqlite"));
+        let count = "import sqlite3, sys; print(sqlite3.connect(sys.argv[1]).execute('SELECT count(*) FROM threads').fetchone()[0])";
+        let counted = Command::new(python()?).args(["-c", count]).arg(&file).output().unwrap();
+        Some(String::from_utf8(counted.stdout).unwrap().trim().to_owned())
+    };
+    let first = hello();
+    assert_eq!(threads(1).as_deref(), Some("1"));
+    assert_eq!(gateway.client.post("/api/v1/conversations/c/clear", "{}").status, 200);
+    eventually("the end of the former epoch", || (threads(1)? == "0").then_some(()));
+    assert_eq!(hello(), first, "from nothing");
+    assert_eq!(threads(2).as_deref(), Some("1"));
+    assert_eq!(value(runs::delete(&gateway.client, "c")), json!({"deleted": true, "runs": 2}));
+    assert_eq!(threads(2).as_deref(), Some("0"));
 }

@@ -99,6 +99,10 @@ impl Harness for Process {
         self.cancel_grace
     }
 
+    async fn forget(&self, turn: Turn) -> bool {
+        turn::forget(&self.pool, &turn).await
+    }
+
     async fn shutdown(&self, grace: Duration) {
         self.pool.shutdown(grace).await;
     }

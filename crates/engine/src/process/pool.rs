@@ -109,6 +109,11 @@ impl Pool {
         tokio::spawn(Arc::clone(self).watch(key(turn), ticket, worker, taken));
     }
 
+    /// Lets a worker go, and waits until it is gone.
+    pub async fn dismiss(&self, worker: Worker) {
+        worker.leave(LEAVING, self.hurry.subscribe()).await;
+    }
+
     /// Lets a worker go, in the background.
     fn farewell(self: &Arc<Self>, worker: Worker) {
         let pool = Arc::clone(self);

@@ -152,6 +152,20 @@ async fn run(
     }
 }
 
+/// Tells a worker of the conversation, which is started for this if there is none, to forget threads; then lets it go.
+pub(super) async fn forget(pool: &Arc<Pool>, turn: &Turn) -> bool {
+    let mut worker = match pool.acquire(turn).await {
+        Ok(worker) => worker,
+        Err(error) => {
+            tracing::warn!(agent = %pool.demand.agent_id, "worker: nothing was forgotten: {error}");
+            return false;
+        }
+    };
+    let told = worker.forgets && worker.stdin.write(&request::forget(turn), TAKES_FORGET).await.is_ok();
+    pool.dismiss(worker).await;
+    told
+}
+
 /// What becomes of a turn and its worker.
 #[derive(Debug)]
 enum Verdict {

@@ -241,3 +241,45 @@ fn a_gateway_that_shuts_down_says_so_and_takes_nothing_new() {
     assert_eq!(serving.chat("invoke", "custom").status, 503);
     assert_eq!(serving.create().status, 503);
 }
+
+#[test]
+fn an_answer_that_cannot_be_stored_is_one_failure_frame_and_the_interrupt_waits_on() {
+    let serving = Serving::start("approve", Pace::Fast);
+    let created: Value = serde_json::from_str(&serving.create().text()).unwrap();
+    let run = serving.ended(created["run_id"].as_str().unwrap());
+    let data = json!({"type": "tool_approval", "decision": "approve"}).to_string();
+    let established = json!({"agent_id": "tour", "conversation_id": "c", "resume_data": data}).to_string();
+    let by_run = json!({
+        "interrupt_id": run["interrupt"]["interrupt_id"], "revision": run["interrupt"]["revision"],
+        "idempotency_key": "k", "decisions": [{"tool_call_id": "call_h1", "decision": "approve"}],
+    });
+    let path = format!("/api/v1/runs/{}/resume", run["run_id"].as_str().unwrap());
+    for (fault, code) in [
+        (Fault::Unavailable(Cause::DiskFull), "store_unavailable"),
+        (Fault::UnknownBeforeApply, "outcome_unknown"),
+    ] {
+        serving.store.fail_always(On::Consume, fault.clone());
+        let stream = serving.client.post("/api/v1/chat/stream/resume", &established);
+        assert_eq!((stream.status, stream.header("x-causeway-run-id")), (200, None));
+        assert_eq!(
+            stream.text(),
+            "event: error\ndata: {\"error\": \"The agent could not be started. Please try again.\"}\n\n"
+        );
+        let refused = serving.client.post(&path, &by_run.to_string());
+        assert_eq!(refused.status, 503, "{fault:?}");
+        let answer: Value = serde_json::from_str(&refused.text()).unwrap();
+        assert_eq!(answer["error"]["code"], code);
+        serving.store.heal();
+        let state = serving.client.get("/api/v1/conversations/c/interrupt-state").text();
+        assert!(state.starts_with("{\"pending\":true,"), "{state}");
+    }
+    // The answer is stored, and its acknowledgement lost: the same answer finds its run, which nobody drives.
+    serving.store.fail_next(On::Consume, Fault::UnknownAfterApply);
+    assert_eq!(serving.client.post(&path, &by_run.to_string()).status, 503);
+    let found = serving.client.post(&path, &by_run.to_string());
+    assert_eq!(found.status, 202);
+    let found: Value = serde_json::from_str(&found.text()).unwrap();
+    let resumed = serving.ended(found["run_id"].as_str().unwrap());
+    assert_eq!(resumed["error"]["code"], "journal_unavailable", "{resumed}");
+    assert_eq!(serving.client.get("/api/v1/interrupts").text(), r#"{"interrupts":[]}"#);
+}

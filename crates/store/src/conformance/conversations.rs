@@ -13,6 +13,7 @@ fn thread(run: &str) -> StaleThread {
     StaleThread {
         run_id: run_id(run),
         agent_id: agent("helper"),
+        epoch: Epoch::new(1),
         worker_thread: format!("thread-{run}").into(),
     }
 }

@@ -488,6 +488,7 @@ impl Row {
         Some(StaleThread {
             run_id: self.run.run_id.clone(),
             agent_id: self.run.agent_id.clone(),
+            epoch: self.run.epoch,
             worker_thread,
         })
     }

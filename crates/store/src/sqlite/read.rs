@@ -363,7 +363,7 @@ pub(crate) fn stale_threads(
 ) -> Read<Vec<StaleThread>> {
     every(
         connection,
-        "SELECT r.run_id, r.agent_id, r.worker_thread FROM run r
+        "SELECT r.run_id, r.agent_id, r.epoch, r.worker_thread FROM run r
          WHERE r.conversation_key = ?1 AND r.status <> 0 AND r.forgotten = 0 AND r.worker_thread IS NOT NULL
            AND NOT EXISTS (SELECT 1 FROM head h WHERE h.run_key = r.run_key)
          ORDER BY r.run_key LIMIT ?2",
@@ -376,7 +376,7 @@ pub(crate) fn stale_threads(
 pub(crate) fn threads_left(connection: &Connection, conversation: i64) -> Read<Vec<StaleThread>> {
     every(
         connection,
-        "SELECT run_id, agent_id, worker_thread FROM run
+        "SELECT run_id, agent_id, epoch, worker_thread FROM run
          WHERE conversation_key = ?1 AND forgotten = 0 AND worker_thread IS NOT NULL ORDER BY run_key",
         [conversation],
         read_thread,
@@ -384,8 +384,8 @@ pub(crate) fn threads_left(connection: &Connection, conversation: i64) -> Read<V
 }
 
 fn read_thread(columns: &mut Columns<'_, '_>) -> Read<StaleThread> {
-    let (run_id, agent_id) = (columns.run_id()?, columns.name()?);
-    Ok(StaleThread { run_id, agent_id, worker_thread: Arc::from(columns.text()?) })
+    let (run_id, agent_id, epoch) = (columns.run_id()?, columns.name()?, columns.epoch()?);
+    Ok(StaleThread { run_id, agent_id, epoch, worker_thread: Arc::from(columns.text()?) })
 }
 
 pub(crate) fn orphans(connection: &Connection, instance: i64) -> Read<Vec<Orphan>> {
