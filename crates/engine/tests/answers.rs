@@ -281,7 +281,7 @@ async fn a_pause_is_answered_or_dismissed_and_another_may_follow() {
     let interrupt = rig.engine.interrupt(&Owner::local(), &second).await.unwrap();
     assert_ne!(interrupt.summary.revision, first.summary.revision);
     let pending = rig.engine.pending_interrupts(&Owner::local()).await.unwrap();
-    assert_eq!(pending, [interrupt.clone()]);
+    assert_eq!(pending, std::slice::from_ref(&interrupt));
     let old = rig.engine.resume(answers(&first, values(r#"{"answer":"Rome"}"#))).await.unwrap_err();
     assert_eq!(refusal(old), Refusal::InterruptConsumed { resumed_by: second });
     let (_, told) = rig.goes_on(answers(&interrupt, Answer::Dismissed)).await;

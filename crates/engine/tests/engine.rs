@@ -267,7 +267,7 @@ async fn an_interrupt_is_durable_and_a_cancel_takes_it_back() {
     let all = follow(&engine, &run_id, None).await.unwrap();
     assert!(story(&all).ends_with("interrupt.requested; run.interrupted"), "{}", story(&all));
     let conversation = ConversationId::new("c").unwrap();
-    let pending = engine.pending_interrupt(&Owner::local(), &conversation).await.unwrap().unwrap();
+    let pending = engine.pending_interrupt(&Owner::local(), &conversation, None).await.unwrap().unwrap();
     assert_eq!((pending.run_id, pending.head_ref.as_str()), (run_id.clone(), "h1"));
     assert!(matches!(
         engine.start(request("c")).await,

@@ -61,7 +61,7 @@ fn script_for(notes: &Path) -> Value {
     let done = json!([{"text": "Done."}]);
     json!({
         "name": "approvals", "agent_name": "helper", "delay": 0.005, "piece": 40,
-        "tools": ["note", "request_user_input", "ask_user", "get_weather"],
+        "tools": ["note", "request_user_input", "ask_user", "ask_twice"],
         "interrupt_on": {"note": all, "request_user_input": all},
         "subagents": [{"name": "writer", "description": "Writes", "tools": ["note"], "interrupt_on": {"note": all}}],
         "script": {"writer": [[note("call_w", "delegated", 0.0)], [{"text": "Written."}]]},
@@ -71,6 +71,12 @@ fn script_for(notes: &Path) -> Value {
             {"when": ["note"], "answers": [[{"text": "May I? "}, note("call_n", "noted", 0.0)], done]},
             {"when": ["form"], "answers": [[{"tool": {"id": "call_f_{n}", "name": "request_user_input", "args": {"prompt": "Where?", "fields": fields}}}], done]},
             {"when": ["question"], "answers": [[{"tool": {"id": "call_q_{n}", "name": "ask_user", "args": {"question": "Which?"}}}], done]},
+            {"when": ["mixture"], "answers": [[note("call_x", "mixed", 0.0), {"tool": {"id": "call_y_{n}", "name": "request_user_input", "args": {"prompt": "Where?", "fields": fields}}}], done]},
+            {"when": ["two pauses"], "answers": [[
+                {"tool": {"id": "call_p_{n}", "name": "ask_user", "args": {"question": "First?"}}},
+                {"tool": {"id": "call_r_{n}", "name": "ask_user", "args": {"question": "Second?"}}}], done]},
+            {"when": ["twice"], "answers": [[{"tool": {"id": "call_t_{n}", "name": "ask_twice", "args": {"first": "One?", "second": "Two?"}}}], done]},
+            {"when": ["again"], "answers": [[note("call_g", "first", 0.0)], [note("call_h", "second", 0.0)], done]},
             {"when": ["delegate"], "answers": [[{"tool": {"id": "call_d_{n}", "name": "task", "args": {"description": "Write it", "subagent_type": "writer"}}}], done]},
             {"answers": [[{"text": "You said: {message}"}]]},
         ],
@@ -205,6 +211,105 @@ fn every_kind_of_answer_reaches_the_harness_and_every_client_sees_its_end() {
         ask("child2", "delegate it");
         assert_eq!(ends(&tell("child2", one("reject")))[0], "tool_rejected");
         assert_eq!(scene.notes(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn several_pauses_at_once_are_one_question_and_one_after_another_are_several() {
+    let Some(scene) = Scene::new() else { return };
+    let gateway = scene.start();
+    for protocol in ESTABLISHED {
+        let c = |name: &str| format!("{name}-{protocol}");
+        let ask = |name: &str, message: &str| interrupted(&gateway, &c(name), protocol, message);
+        let asked = |name: &str| waiting(&gateway.client, &c(name))["interrupt"].clone();
+        let tell = |name: &str, data: Value| answered(&gateway, &c(name), protocol, &data);
+
+        ask("mixed", "a mixture");
+        let calls = asked("mixed")["tool_approvals"].clone();
+        let kinds: Vec<&str> =
+            calls.as_array().unwrap().iter().map(|call| call["tool_name"].as_str().unwrap()).collect();
+        let decide = |name: &&str| match *name {
+            "note" => json!({"decision": "approve", "tool_name": "note"}),
+            _ => json!({"decision": "edit", "edited_args": {"environment": "dev"}}),
+        };
+        let decisions: Vec<Value> = kinds.iter().map(decide).collect();
+        assert_eq!(decisions.len(), 2, "{calls}");
+        let mut told = ends(&tell("mixed", json!({"type": "tool_approval", "decisions": decisions})));
+        told.sort();
+        assert_eq!(told[0], "finished noted mixed");
+        assert!(told[1].contains("\"environment\": \"dev\""), "{told:?}");
+        assert_eq!(scene.notes(), ["mixed"]);
+
+        ask("both", "two pauses");
+        let form = asked("both");
+        let names: Vec<&str> = form["fields"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|field| field["field_name"].as_str().unwrap())
+            .collect();
+        assert_eq!(names, ["answer", "2.answer"]);
+        let questions: Vec<&str> = form["prompt"].as_str().unwrap().split("\n\n").collect();
+        let values: Value = names
+            .iter()
+            .zip(&questions)
+            .map(|(name, question)| (name.to_string(), json!(format!("to {question}"))))
+            .collect::<serde_json::Map<_, _>>()
+            .into();
+        let mut told = ends(&tell("both", json!({"type": "form_input", "values": values})));
+        told.sort();
+        assert_eq!(told, ["finished user said: to First?", "finished user said: to Second?"]);
+
+        for (name, message, first, second) in [
+            (
+                "twice",
+                "ask twice",
+                json!({"type": "form_input", "values": {"answer": "1"}}),
+                json!({"type": "form_input", "values": {"answer": "2"}}),
+            ),
+            ("again", "again", one("approve"), one("reject")),
+        ] {
+            let run = ask(name, message);
+            let response = answer(&gateway.client, "live", &c(name), protocol, &first);
+            let second_id = response.run_id();
+            let body = response.text();
+            let (shown, events) = (show(&gateway.client, &second_id), stored(&gateway.client, &second_id));
+            check_whole(&events);
+            assert_eq!(shown["status"], "interrupted", "{name}: {shown}");
+            assert_eq!(body, offline_seeded(&events, protocol, &shown), "{name} in {protocol}");
+            assert_ne!(shown["interrupt"]["interrupt_id"], run["interrupt"]["interrupt_id"]);
+            let told = ends(&tell(name, second));
+            let expected = if name == "twice" { "finished user said: 1 and 2" } else { "tool_rejected" };
+            assert_eq!(told, [expected], "{name}");
+        }
+        assert_eq!(scene.notes(), ["first"]);
+    }
+}
+
+#[test]
+fn of_windows_that_approve_at_the_same_moment_one_makes_the_tool_run() {
+    let Some(scene) = Scene::new() else { return };
+    let gateway = scene.start();
+    for round in 0..5 {
+        let conversation = format!("c{round}");
+        interrupted(&gateway, &conversation, Protocol::Custom, "note it");
+        let windows: Vec<_> = (0..8)
+            .map(|_| {
+                let (client, conversation) = (gateway.client, conversation.clone());
+                std::thread::spawn(move || {
+                    let response = answer(&client, "live", &conversation, Protocol::Custom, &one("approve"));
+                    (response.status, response.text())
+                })
+            })
+            .collect();
+        let answers: Vec<_> = windows.into_iter().map(|window| window.join().unwrap()).collect();
+        let streams: Vec<_> = answers.iter().filter(|(status, _)| *status == 200).collect();
+        assert_eq!(streams.len(), 1, "{answers:?}");
+        assert!(streams[0].1.ends_with("event: done\ndata: {}\n\n"), "{answers:?}");
+        assert!(answers.iter().all(|(status, _)| matches!(status, 200 | 409)), "{answers:?}");
+        let late = answer(&gateway.client, "live", &conversation, Protocol::Custom, &one("reject"));
+        assert_eq!(late.status, 409);
+        assert_eq!(scene.notes(), ["noted"], "round {round}");
     }
 }
 
