@@ -319,9 +319,10 @@ async fn an_interrupt_outlives_its_engine() {
     assert_eq!(rig.base(1), Some("h1".to_owned()));
 }
 
-/// 64 answers at once, 20 times over; half of them approve, half reject.
+/// 64 answers at once, 20 times over (`CAUSEWAY_RACE_ROUNDS` sets how often); half of them approve, half reject.
 async fn race(store: Arc<dyn Store>) {
-    for round in 0..20 {
+    let rounds = std::env::var("CAUSEWAY_RACE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(20);
+    for round in 0..rounds {
         let harness = Scripted::new([asking("h1"), approved("h2")]);
         let engine = engine(agent(&harness), Arc::clone(&store)).await;
         let conversation = format!("c{round}");

@@ -236,8 +236,8 @@ fn several_pauses_at_once_are_one_question_and_one_after_another_are_several() {
         assert_eq!(decisions.len(), 2, "{calls}");
         let mut told = ends(&tell("mixed", json!({"type": "tool_approval", "decisions": decisions})));
         told.sort();
-        assert_eq!(told[0], "finished noted mixed");
-        assert!(told[1].contains("\"environment\": \"dev\""), "{told:?}");
+        assert_eq!(told[1], "finished noted mixed");
+        assert!(told[0].ends_with("{\"environment\": \"dev\"}"), "{told:?}");
         assert_eq!(scene.notes(), ["mixed"]);
 
         ask("both", "two pauses");
@@ -287,12 +287,12 @@ fn several_pauses_at_once_are_one_question_and_one_after_another_are_several() {
 }
 
 #[test]
-fn of_windows_that_approve_at_the_same_moment_one_makes_the_tool_run() {
+fn b23_of_windows_that_approve_at_the_same_moment_one_makes_the_tool_run() {
     let Some(scene) = Scene::new() else { return };
     let gateway = scene.start();
     for round in 0..5 {
         let conversation = format!("c{round}");
-        interrupted(&gateway, &conversation, Protocol::Custom, "note it");
+        let asked = interrupted(&gateway, &conversation, Protocol::Custom, "note it");
         let windows: Vec<_> = (0..8)
             .map(|_| {
                 let (client, conversation) = (gateway.client, conversation.clone());
@@ -309,6 +309,8 @@ fn of_windows_that_approve_at_the_same_moment_one_makes_the_tool_run() {
         assert!(answers.iter().all(|(status, _)| matches!(status, 200 | 409)), "{answers:?}");
         let late = answer(&gateway.client, "live", &conversation, Protocol::Custom, &one("reject"));
         assert_eq!(late.status, 409);
+        let decision = &show(&gateway.client, &runs::text(&asked, "run_id"))["interrupt"]["decision"];
+        assert_eq!(decision["decisions"][0]["decision"], "approve", "the first answer stands");
         assert_eq!(scene.notes(), ["noted"], "round {round}");
     }
 }

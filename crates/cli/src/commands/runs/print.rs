@@ -28,7 +28,14 @@ pub fn run_line(json: &str) -> anyhow::Result<String> {
 /// # Errors
 /// `json` is no run.
 pub fn run(json: &str) -> anyhow::Result<String> {
-    let run: serde_json::Map<String, Value> = serde_json::from_str(json).context("a run that is no JSON")?;
+    let mut run: serde_json::Map<String, Value> =
+        serde_json::from_str(json).context("a run that is no JSON")?;
+    // The decision is what an auditor looks for: a line of its own.
+    let decision = run
+        .get_mut("interrupt")
+        .and_then(Value::as_object_mut)
+        .and_then(|interrupt| interrupt.remove("decision"));
+    run.extend(decision.map(|decision| ("decision".to_owned(), decision)));
     let lines: Vec<String> = run
         .iter()
         .filter(|(_, value)| !value.is_null())
@@ -93,5 +100,11 @@ mod tests {
         let text =
             run(r#"{"run_id":"r","ended_at":null,"last_sequence":4,"request":{"message":"hé"}}"#).unwrap();
         assert_eq!(text, "run_id           r\nlast_sequence    4\nrequest          {\"message\":\"hé\"}");
+        let text =
+            run(r#"{"run_id":"r","interrupt":{"status":"consumed","decision":{"answered_by":"local"}}}"#);
+        assert_eq!(
+            text.unwrap(),
+            "run_id           r\ninterrupt        {\"status\":\"consumed\"}\ndecision         {\"answered_by\":\"local\"}"
+        );
     }
 }
