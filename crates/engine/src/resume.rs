@@ -199,15 +199,16 @@ async fn resume(inner: &Arc<Inner>, request: AnswerRun) -> Result<Started, Error
     addressed(&request, &interrupt)?;
     inner.expire(&interrupt).await?;
     let agent = Arc::clone(inner.agent(interrupt.agent_id.as_str())?);
-    let may_be_known = request.idempotency_key.is_some();
-    if !may_be_known {
-        still_open(&interrupt)?;
+    let open = still_open(&interrupt);
+    if request.idempotency_key.is_none() {
+        open.clone()?;
     }
     let asked = asked(&interrupt)?;
     answer::check(&asked.request, &request.answer, &agent.config.limits)?;
     let private = interrupt.snapshot.as_str();
     let value = agent.translator.resume_value(private, &request.answer)?;
-    if !may_be_known && !agent.harness.has_room() {
+    // An answer must not be used up for want of a worker. Where it is too late, the store knows whether it is the same.
+    if open.is_ok() && !agent.harness.has_room() {
         return Err(Error::AtCapacity { id: agent.config.id.to_string() });
     }
     let remains = remains(inner, &interrupt).await?;

@@ -5,6 +5,7 @@
 mod harness;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use causeway_contract::event::Decision;
@@ -306,6 +307,23 @@ async fn the_same_answer_under_the_same_key_finds_its_run_also_after_a_restart()
     let again = next.resume(with_key(answers(&interrupt, approve()), "k")).await.unwrap();
     assert_eq!((again.run_id, again.replayed), (run_id, true));
     assert_eq!(rig.turns(), 2);
+}
+
+#[tokio::test]
+async fn an_answer_is_not_used_up_for_want_of_a_worker() {
+    let rig = Rig::new([asking("h1"), approved("h2")]).await;
+    let interrupt = rig.interrupted().await;
+    rig.harness.full.store(true, Ordering::SeqCst);
+    for answer in [answers(&interrupt, approve()), with_key(answers(&interrupt, approve()), "k")] {
+        let error = rig.engine.resume(answer).await.unwrap_err();
+        assert!(matches!(error, Error::AtCapacity { .. }), "{error:?}");
+    }
+    assert_eq!(rig.status(&interrupt.run_id).await, InterruptStatus::Pending);
+    rig.harness.full.store(false, Ordering::SeqCst);
+    let (run_id, _) = rig.goes_on(with_key(answers(&interrupt, approve()), "k")).await;
+    rig.harness.full.store(true, Ordering::SeqCst);
+    let again = rig.engine.resume(with_key(answers(&interrupt, approve()), "k")).await.unwrap();
+    assert_eq!((again.run_id, again.replayed), (run_id, true), "what is known needs no worker");
 }
 
 #[tokio::test]

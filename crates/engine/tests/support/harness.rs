@@ -48,6 +48,7 @@ pub struct Scripted {
     pub stopped: Arc<AtomicUsize>,
     pub reaped: AtomicUsize,
     pub forgets: AtomicBool,
+    pub full: AtomicBool,
 }
 
 impl Scripted {
@@ -86,6 +87,10 @@ impl Harness for Scripted {
             forgets: self.forgets.load(Ordering::SeqCst),
             pause: None,
         })
+    }
+
+    fn has_room(&self) -> bool {
+        !self.full.load(Ordering::SeqCst)
     }
 
     fn cancel_grace(&self) -> Duration {
