@@ -31,7 +31,7 @@ use crate::start::{self, Consumed, Driven, Plan};
 
 /// How many pending interrupts are listed at most.
 const LISTED: usize = 500;
-/// How many threads of former epochs are forgotten with one clear.
+/// How many threads are forgotten with one request, and of former epochs with one clear.
 const FORGOTTEN_AT_ONCE: usize = 1_000;
 /// How long a deletion waits for workers.
 const FORGETTING: Duration = Duration::from_secs(20);
@@ -151,12 +151,13 @@ async fn forget(
     threads: Vec<StaleThread>,
 ) -> Vec<RunId<'static>> {
     let mut gone = Vec::new();
-    let mut places: BTreeMap<(String, u64), Vec<StaleThread>> = BTreeMap::new();
-    for thread in threads {
-        let place = (thread.agent_id.as_str().to_owned(), thread.epoch.value());
+    let mut places: BTreeMap<(String, u64, usize), Vec<StaleThread>> = BTreeMap::new();
+    for (at, thread) in threads.into_iter().enumerate() {
+        let part = at / FORGOTTEN_AT_ONCE; // so that a request fits into a line, however long the conversation was
+        let place = (thread.agent_id.as_str().to_owned(), thread.epoch.value(), part);
         places.entry(place).or_default().push(thread);
     }
-    for ((agent_id, epoch), threads) in places {
+    for ((agent_id, epoch, _part), threads) in places {
         let (Ok(agent), Some(last)) = (inner.agent(&agent_id), threads.last()) else { continue };
         let turn = Turn {
             agent_id: agent.config.id.clone(),

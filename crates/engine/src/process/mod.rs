@@ -13,7 +13,7 @@
 //! ```
 //! Out of reach: a child that a worker puts into a process group of its own. It loses its pipes, not its life.
 //!
-//! Whoever holds a [`worker::Worker`] owns its process; dropping it kills the group. At any moment one place holds it:
+//! Whoever holds a `Worker` owns its process; dropping it kills the group. At any moment one place holds it:
 //! a turn, an idle watch, or a farewell.
 
 mod command;
