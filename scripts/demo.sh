@@ -26,14 +26,19 @@ mkdir -p target/deepagents
 examples/deepagents/setup.sh target/deepagents || live=no
 [ "$live" = no ] && echo "demo: no environment for the live worker (see above); going on with the recorded agent only"
 
+# A folder that another demo still uses is left alone.
+if [ -f "$home/pid" ] && kill -0 "$(cat "$home/pid")" 2>/dev/null; then
+    fail "another demo is running with $home; stop it (Ctrl-C), or set DEMO_HOME to another folder"
+fi
 rm -rf "$home"; mkdir -p "$home"
+echo $$ > "$home/pid"
 {
     printf '[server]\nlisten = "127.0.0.1:%s"\n[store]\nkind = "sqlite"\npath = "%s/data"\n' "${DEMO_PORT:-0}" "$home"
     printf '[agents.tour]\nharness = "deepagents"\n[agents.tour.driver.recording]\nfile = "%s"\npace = "recorded"\n' \
         "$PWD/examples/recordings/subagents.jsonl"
     if [ "$live" = yes ]; then
         printf '[agents.helper]\nharness = "deepagents"\n[agents.helper.driver.process]\n'
-        printf 'command = ["%s", "%s", "--db", "{data_dir}/workers/{conversation}.sqlite"]\n' \
+        printf 'command = ["%s", "%s", "--db", "{data_dir}/workers/{conversation}.{epoch}.sqlite"]\n' \
             "$PWD/target/deepagents/.venv/bin/python" "$PWD/examples/deepagents/worker.py"
     fi
 } > "$home/causeway.toml"
@@ -71,7 +76,7 @@ send tour demo-1 "Compare the two services" custom
 
 if [ "$live" = yes ]; then
     say "Now a live deepagents worker (a real LangGraph process with a scripted model), as AG-UI SSE"
-    send helper demo-2 "What is the weather in Oslo?" agui
+    send helper demo-2 "What is the weather in Paris?" agui
     echo "status: $(status_of "$run")"
 fi
 
@@ -105,8 +110,8 @@ cat <<TXT
   $causeway runs show $run --url $url
   $causeway runs export $run --url $url | $causeway check
   $causeway explain R13
-  curl -N $url/api/v1/runs/$run/stream?protocol=canonical
-  curl -N -H 'last-event-id: 3' $url/api/v1/runs/$run/stream?protocol=agui
+  curl -N '$url/api/v1/runs/$run/stream?protocol=canonical'
+  curl -N -H 'last-event-id: 3' '$url/api/v1/runs/$run/stream?protocol=agui'
   the configuration is $home/causeway.toml, the log $home/serve.log
 TXT
 if [ -n "${DEMO_ONCE:-}" ]; then

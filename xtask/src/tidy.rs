@@ -121,7 +121,7 @@ impl Tree {
 
 /// Every finding of every rule.
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree, &mut Vec<Finding>); 9] = [
+    let rules: [fn(&Tree, &mut Vec<Finding>); 10] = [
         dependency_direction,
         core_dependencies,
         core_does_no_io,
@@ -131,6 +131,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         receipts_come_from_stores,
         rule_coverage,
         schema_is_fresh,
+        links_lead_somewhere,
     ];
     let mut findings = Vec::new();
     for rule in rules {
@@ -304,6 +305,34 @@ fn schema_is_fresh(tree: &Tree, findings: &mut Vec<Finding>) {
     }
 }
 
+/// Relative links of the documents; what is behind `#` is not looked at.
+fn links_lead_somewhere(tree: &Tree, findings: &mut Vec<Finding>) {
+    for (name, text) in
+        tree.files().filter(|(name, _)| name.ends_with(".md") && !name.starts_with("tests/data/"))
+    {
+        let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
+        for (_, rest) in text.match_indices("](").map(|(at, mark)| text.split_at(at + mark.len())) {
+            let target = rest.split([')', '#']).next().unwrap_or_default();
+            if target.is_empty() || target.contains("://") || target.contains(char::is_whitespace) {
+                continue;
+            }
+            let mut path: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+            for part in target.split('/') {
+                match part {
+                    "." | "" => {}
+                    ".." => drop(path.pop()),
+                    part => path.push(part),
+                }
+            }
+            let path = path.join("/");
+            let stands = tree.0.keys().any(|file| *file == path || file.starts_with(&format!("{path}/")));
+            if !stands {
+                found(findings, name, "links", format!("{target} does not exist"));
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -378,5 +407,12 @@ mod tests {
     fn clippy_files_of_the_core_are_one_text() {
         let one = ("crates/contract/clippy.toml", "a");
         assert_eq!(run(core_clippy_is_one_text, &[one]).len(), 3);
+    }
+
+    #[test]
+    fn a_link_to_nothing_is_found() {
+        let text = "[a](b.md#x) [c](../README.md) [d](gone.md) [e](https://example.com/x.md)";
+        let files = [("docs/a.md", text), ("docs/b.md", ""), ("README.md", "")];
+        assert_eq!(run(links_lead_somewhere, &files), ["docs/a.md: links: gone.md does not exist"]);
     }
 }
