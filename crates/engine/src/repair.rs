@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::clock;
 use crate::coordinator::{Coordinator, Crash, Effect, Input, Run, Signal, Status};
-use crate::engine::{Agent, Inner};
+use crate::engine::Inner;
 use crate::error::OpenError;
 use crate::failure::Failure;
 use crate::metrics::count;
@@ -27,16 +27,6 @@ pub(crate) struct Lost {
     pub conversation_id: ConversationId<'static>,
     pub thread: Thread,
     pub crash: Crash,
-}
-
-impl Lost {
-    pub(crate) fn after_start(
-        run_id: RunId<'static>,
-        conversation_id: ConversationId<'static>,
-        agent: &Agent,
-    ) -> Self {
-        Self { run_id, conversation_id, thread: agent.config.thread, crash: Crash::Journal }
-    }
 }
 
 /// Where lost runs are handed in.

@@ -19,7 +19,7 @@ use causeway_store::record::Payload;
 use tokio::sync::watch;
 
 use crate::clock;
-use crate::coordinator::{Coordinator, Effect, Input, Run, Signal};
+use crate::coordinator::{Closing, Coordinator, Crash, Effect, Input, Run, Signal};
 use crate::drive::Drive;
 use crate::engine::{Active, Agent, Inner, StartRun, Started};
 use crate::error::Error;
@@ -121,6 +121,7 @@ pub(crate) async fn begin(
     };
     // Before the run is in the log, so that nobody who finds it there finds it undriven.
     let (feed, asked) = register(inner, &agent, &run_id);
+    let mut undriven = Undriven::new(inner, &agent, &run_id, &conversation_id, &feed);
     let opened = match answers {
         None => inner.store.open_run(open).await,
         Some(Consumed { interrupted, interrupt_id, revision, record }) => {
@@ -132,14 +133,14 @@ pub(crate) async fn begin(
     let opened = match opened {
         Ok(Opened::New(opened)) => opened,
         Ok(Opened::Replayed(run)) => {
-            inner.forget(&run_id);
+            undriven.never_opened();
             return Ok(Started { run_id: run.run_id, replayed: true });
         }
         Err(error) => {
-            inner.forget(&run_id);
-            if let causeway_store::Error::Unknown(_) = &error {
+            match &error {
                 // If it did land, nobody drives it: it gets its terminal as soon as the store can be asked.
-                inner.repairs.add(Lost::after_start(run_id, conversation_id, &agent));
+                causeway_store::Error::Unknown(_) => undriven.lost_by(Crash::Journal),
+                _other => undriven.never_opened(),
             }
             return Err(error.into());
         }
@@ -162,6 +163,7 @@ pub(crate) async fn begin(
     let drive =
         Drive::new(Arc::clone(inner), agent, coordinator, opening.adapter, &opened, turn, stale, feed, asked);
     tokio::spawn(async move {
+        undriven.driven();
         drive.run(first).await;
         drop(driven);
     });
@@ -228,6 +230,59 @@ fn register(
         active.ask_to_cancel(CancelReason::Shutdown);
     }
     (feed, asked)
+}
+
+/// A run that may be in the log and that nobody drives. Dropped, by a panic as well, it is handed to repair.
+struct Undriven {
+    inner: Arc<Inner>,
+    feed: Arc<Feed>,
+    lost: Option<Lost>,
+}
+
+impl Undriven {
+    fn new(
+        inner: &Arc<Inner>,
+        agent: &Agent,
+        run_id: &RunId<'static>,
+        conversation_id: &ConversationId<'static>,
+        feed: &Arc<Feed>,
+    ) -> Self {
+        let lost = Lost {
+            run_id: run_id.clone(),
+            conversation_id: conversation_id.clone(),
+            thread: agent.config.thread,
+            crash: Crash::Fault,
+        };
+        Self { inner: Arc::clone(inner), feed: Arc::clone(feed), lost: Some(lost) }
+    }
+
+    fn lost_by(&mut self, crash: Crash) {
+        if let Some(lost) = &mut self.lost {
+            lost.crash = crash;
+        }
+    }
+
+    /// It is not in the log.
+    fn never_opened(&mut self) {
+        if let Some(lost) = self.lost.take() {
+            self.inner.forget(&lost.run_id);
+        }
+    }
+
+    /// Its task has it now.
+    fn driven(&mut self) {
+        self.lost = None;
+    }
+}
+
+impl Drop for Undriven {
+    fn drop(&mut self) {
+        if let Some(lost) = self.lost.take() {
+            self.inner.forget(&lost.run_id);
+            self.feed.close(Closing::WithoutTerminal);
+            self.inner.repairs.add(lost);
+        }
+    }
 }
 
 /// Counts a run among those that the shutdown waits for.

@@ -13,7 +13,7 @@ use causeway_engine::harness::TurnEnd;
 use causeway_engine::{Engine, Error, Settings};
 use causeway_store::error::Cause;
 use causeway_store::faulty::{Fault, FaultyStore, On};
-use causeway_store::model::{Owner, Revision, Status};
+use causeway_store::model::{Owner, Revision, RunFilter, Status};
 use causeway_store::{MemoryStore, Refusal, Store};
 
 use harness::{
@@ -82,6 +82,18 @@ async fn r15_a_refused_commit_is_told_as_uncertain_and_the_head_stays() {
         assert_eq!(status(&rig, &run_id).await, Status::Uncertain);
         assert_eq!(base_of_next_run(&rig).await, None, "{fault:?}");
     }
+}
+
+#[tokio::test]
+async fn a_driver_that_panics_before_its_turn_began_leaves_no_run_that_runs_for_ever() {
+    let rig = rig([]).await;
+    rig.harness.breaks.store(true, Ordering::SeqCst);
+    let refused = rig.engine.start(request("c")).await;
+    assert!(matches!(refused, Err(Error::Fault(_))), "{refused:?}");
+    let page = rig.engine.runs(&Owner::local(), &RunFilter::default(), 10, None).await.unwrap();
+    let [run] = page.runs.as_slice() else { panic!("{page:?}") };
+    assert_eq!(settled(&rig, &run.run_id).await, "run.started; run.error engine_fault");
+    assert_eq!(base_of_next_run(&rig).await, None, "the conversation is free again");
 }
 
 #[tokio::test]

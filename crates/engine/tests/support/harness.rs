@@ -49,6 +49,8 @@ pub struct Scripted {
     pub reaped: AtomicUsize,
     pub forgets: AtomicBool,
     pub full: AtomicBool,
+    /// Whether the driver panics when a turn begins.
+    pub breaks: AtomicBool,
 }
 
 impl Scripted {
@@ -77,6 +79,7 @@ impl Harness for Scripted {
     }
 
     fn begin(&self, turn: Turn) -> Box<dyn Session> {
+        assert!(!self.breaks.swap(false, Ordering::SeqCst), "a fault of the driver");
         self.begun.lock().unwrap().push(turn);
         let steps = self.turns.lock().unwrap().pop_front().unwrap_or_default();
         Box::new(Playing {
