@@ -2,6 +2,7 @@
 //!
 //! Refuses translation: items are bytes here, the adapter reads them. A driver never talks to store or client.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -119,6 +120,20 @@ pub trait Session: Send {
     fn forgot(&self) -> bool {
         false
     }
+
+    /// What an operator may want to know of a turn that failed. Asked at most once, after the end.
+    async fn trouble(&mut self) -> Trouble {
+        Trouble::default()
+    }
+}
+
+/// What is known of a turn that failed: for the operator's log, so no word of what was said in it.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Trouble {
+    /// The name of the harness's own error: letters, digits, `_` and `.`, at most 64 bytes.
+    pub error_type: Option<String>,
+    /// The file that holds the end of what the worker wrote to stderr, where it wrote anything.
+    pub stderr: Option<PathBuf>,
 }
 
 /// What a turn gives.

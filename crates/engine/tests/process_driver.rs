@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use causeway_contract::id::{ConversationId, Name, Reference, RunId};
 use causeway_engine::config::{ProcessConfig, Scope};
 use causeway_engine::failure::Failure;
-use causeway_engine::harness::{Harness, Item, Session, Turn, TurnEnd, TurnInput};
+use causeway_engine::harness::{Harness, Item, Session, Trouble, Turn, TurnEnd, TurnInput};
 use causeway_engine::process::{Demand, Process};
 use tempfile::TempDir;
 
@@ -400,6 +400,44 @@ async fn why_a_worker_did_not_start_is_kept_in_a_file_of_ours() {
     assert_eq!(rig.end_of("echo").await, TurnEnd::Failed(Failure::HarnessUnavailable));
     let kept = files(rig.dir.path(), "stderr");
     assert_eq!(std::fs::read_to_string(&kept[0]).unwrap(), "no module named deepagents\n");
+}
+
+#[tokio::test]
+async fn why_a_turn_failed_is_kept_in_a_file_of_ours_and_only_a_name_is_told() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let rig = Rig::new("well");
+    let long = "E".repeat(64);
+    for (text, error_type) in [
+        ("exception, loudly", Some("pkg.Value_Error")),
+        ("sentence, loudly", None),
+        ("long name, loudly", Some(long.as_str())),
+        ("die, loudly", None),
+        ("malformed, loudly", None),
+        ("hang, loudly", None),
+    ] {
+        let mut session = rig.process.begin(message(text, text));
+        if text.starts_with("hang") {
+            line(session.as_mut()).await;
+            session.stop().await;
+        } else {
+            drain(session.as_mut()).await;
+        }
+        let trouble = session.trouble().await;
+        let kept = files(rig.dir.path(), "stderr").remove(0);
+        let expected = Trouble { error_type: error_type.map(str::to_owned), stderr: Some(kept.clone()) };
+        assert_eq!(trouble, expected, "{text}");
+        assert_eq!(std::fs::read_to_string(&kept).unwrap(), format!("Traceback of {text}\n"));
+        assert_eq!(std::fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o600, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn no_more_than_the_end_of_stderr_is_kept() {
+    let rig = Rig::new("well");
+    let mut session = rig.process.begin(message("c", "noisy"));
+    drain(session.as_mut()).await;
+    let kept = session.trouble().await.stderr.unwrap();
+    assert_eq!(std::fs::metadata(kept).unwrap().len(), 16 * 1024);
 }
 
 #[tokio::test]

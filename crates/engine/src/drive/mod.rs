@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use causeway_adapter::{Adapter, Close, ItemError, Output};
 use causeway_contract::event::CancelReason;
-use causeway_contract::id::RunId;
+use causeway_contract::id::{Code, RunId};
 use causeway_store::Record;
 use causeway_store::model::{Generation, Open, StaleThread};
 use futures::FutureExt;
@@ -58,6 +58,10 @@ pub(crate) struct Drive {
     idle_since: Instant,
     /// When a cancelled turn is stopped by force.
     grace_over: Option<Instant>,
+    /// Whether it was.
+    forced: bool,
+    /// The code of the `run.error` that ended the run, or was to.
+    code: Option<Code<'static>>,
 }
 
 /// How many items are read before the first of them is handed to the store.
@@ -114,6 +118,8 @@ impl Drive {
             deadline: now + agent.config.deadline,
             idle_since: now,
             grace_over: None,
+            forced: false,
+            code: None,
             inner,
             agent,
         }
@@ -218,6 +224,7 @@ impl Drive {
             Wake::Deadline => self.tell(Signal::Cancel(CancelReason::Deadline)),
             Wake::GraceOver => {
                 tracing::warn!(run_id = %self.run_id, "a cancelled turn did not end in time and is stopped");
+                self.forced = true;
                 self.stop_session().await;
                 self.tell(Signal::Closed);
             }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use causeway_adapter::adapter::WholeResult;
 use causeway_contract::event::{EventData, Sequence};
+use causeway_contract::id::Code;
 use causeway_contract::receipt::CommitReceipt;
 use causeway_contract::timestamp::Timestamp;
 use causeway_store::model::{Final, HeadMove, InterruptCommit, Outcome as StoreOutcome, Revision};
@@ -125,6 +126,10 @@ impl Drive {
             return;
         }
         let status = commit.status;
+        self.code = match commit.terminal().map(|terminal| &terminal.data) {
+            Some(EventData::RunError(error)) => Some(error.code.clone()),
+            _other => None,
+        };
         let tail: Vec<Record> = commit.events.iter().map(Record::from_event).collect();
         let went = match self.interrupt_commit(&commit, &tail) {
             Some(interrupt) => self.commit_interrupt(interrupt).await,
@@ -291,7 +296,8 @@ impl Drive {
 
     fn close(&mut self, how: Closing) {
         let stage = self.coordinator.stage();
-        tracing::info!(run_id = %self.run_id, ?stage, "run over");
+        let code = self.code.as_ref().map(Code::as_str);
+        tracing::info!(run_id = %self.run_id, ?stage, code, "run over");
         self.inner.forget(&self.run_id);
         self.feed.close(how);
         if how == Closing::WithoutTerminal {
@@ -333,6 +339,13 @@ impl Drive {
         };
         if tokio::time::timeout(LAST_WORDS, last_words).await.is_err() {
             self.stop_session().await;
+        }
+        if self.code.is_some() || self.forced {
+            let trouble = self.session.trouble().await;
+            let code = self.code.as_ref().map(Code::as_str);
+            let error_type = trouble.error_type.as_deref();
+            let stderr = trouble.stderr.as_ref().map(|path| tracing::field::display(path.display()));
+            tracing::warn!(run_id = %self.run_id, agent = %self.agent.config.id, code, error_type, stderr, "run failed");
         }
         if self.session.forgot() && !self.stale.is_empty() {
             let runs: Vec<_> = self.stale.iter().map(|stale| stale.run_id.clone()).collect();

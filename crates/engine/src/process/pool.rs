@@ -146,7 +146,9 @@ impl Pool {
             why = worker.stirs() => {
                 tracing::debug!(agent = self.demand.agent_id, why, "an idle worker is ended");
                 self.forget_idle(&key, ticket);
+                let stderr = worker.stderr();
                 worker.kill().await;
+                stderr.explain(&self.records_dir(), &self.demand).await;
             }
             asked = taken => match asked {
                 Ok(reply) => {

@@ -3,8 +3,8 @@
 //! Refuses a line that breaks the protocol, whatever it says: another run's, a second `begin`, a chunk before it, a
 //! line that cannot be read. The turn fails then and the worker is killed; what a line means is the adapter's business.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -16,9 +16,9 @@ use tokio::time::{Instant, sleep_until};
 use super::lines::Read;
 use super::pool::{NoWorker, Pool};
 use super::request;
-use super::worker::Worker;
+use super::worker::{Stderr, Worker};
 use crate::failure::Failure;
-use crate::harness::{Item, Session, Turn, TurnEnd, TurnInput};
+use crate::harness::{Item, Session, Trouble, Turn, TurnEnd, TurnInput};
 
 /// Items that wait for the engine. Each may be a line of 8 MiB, so there are few.
 const AHEAD: usize = 2;
@@ -40,21 +40,32 @@ enum Wish {
 pub(super) struct Running {
     items: mpsc::Receiver<Item>,
     wish: watch::Sender<Wish>,
-    forgot: Arc<AtomicBool>,
+    told: Arc<Told>,
+    pool: Arc<Pool>,
     task: Option<JoinHandle<()>>,
+}
+
+/// What the task tells of its turn besides the items.
+#[derive(Debug, Default)]
+struct Told {
+    forgot: AtomicBool,
+    /// The name of the worker's own error.
+    error_type: OnceLock<String>,
+    /// What the worker of this turn writes to stderr.
+    stderr: OnceLock<Arc<Stderr>>,
 }
 
 impl Running {
     pub fn begin(pool: Arc<Pool>, turn: Turn) -> Self {
         let (out, items) = mpsc::channel(AHEAD);
         let (wish, wishes) = watch::channel(Wish::Go);
-        let forgot = Arc::new(AtomicBool::new(false));
-        let shared = Arc::clone(&forgot);
+        let told = Arc::new(Told::default());
+        let (shared, ours) = (Arc::clone(&told), Arc::clone(&pool));
         let task = tokio::spawn(async move {
-            let end = run(&pool, &turn, &out, wishes, &shared).await;
+            let end = run(&ours, &turn, &out, wishes, &shared).await;
             let _ = out.send(Item::End(end)).await; // nobody listens any more: nobody is told
         });
-        Self { items, wish, forgot, task: Some(task) }
+        Self { items, wish, told, pool, task: Some(task) }
     }
 }
 
@@ -82,7 +93,15 @@ impl Session for Running {
     }
 
     fn forgot(&self) -> bool {
-        self.forgot.load(Ordering::SeqCst)
+        self.told.forgot.load(Ordering::SeqCst)
+    }
+
+    async fn trouble(&mut self) -> Trouble {
+        let stderr = match self.told.stderr.get() {
+            Some(stderr) => stderr.save(&self.pool.records_dir(), &self.pool.demand).await,
+            None => None,
+        };
+        Trouble { error_type: self.told.error_type.get().cloned(), stderr }
     }
 }
 
@@ -99,7 +118,7 @@ async fn run(
     turn: &Turn,
     out: &mpsc::Sender<Item>,
     mut wishes: watch::Receiver<Wish>,
-    forgot: &AtomicBool,
+    told: &Told,
 ) -> TurnEnd {
     let log = |what: &dyn std::fmt::Display| {
         tracing::warn!(agent = %pool.demand.agent_id, run_id = turn.run_id.as_str(), "worker: {what}");
@@ -124,14 +143,15 @@ async fn run(
             });
         }
     };
-    let mut talk = Talk { turn, worker, begun: false, outbox: request, since: Instant::now() };
+    let _ = told.stderr.set(worker.stderr()); // a turn has one worker
+    let mut talk = Talk { turn, told, worker, begun: false, outbox: request, since: Instant::now() };
     let verdict = talk.on(out, &mut wishes).await;
     let mut worker = talk.worker;
     match verdict {
         Verdict::Closed(end) => {
             if worker.forgets && !turn.forget.is_empty() {
                 match worker.stdin.write(&request::forget(turn), TAKES_FORGET).await {
-                    Ok(()) => forgot.store(true, Ordering::SeqCst),
+                    Ok(()) => told.forgot.store(true, Ordering::SeqCst),
                     Err(error) => {
                         log(&format_args!("it does not take a forget: {error}"));
                         worker.kill().await; // half a line may be in its pipe
@@ -178,6 +198,7 @@ enum Verdict {
 /// A turn under way.
 struct Talk<'a> {
     turn: &'a Turn,
+    told: &'a Told,
     worker: Worker,
     begun: bool,
     /// Bytes that the worker has not taken yet.
@@ -278,15 +299,20 @@ impl Talk<'_> {
             }
             WorkerLine::Chunk { .. } => Step::Pass(line),
             WorkerLine::End { .. } | WorkerLine::Cancelled { .. } => Step::Close(line),
-            WorkerLine::Error { error_type, .. } => match error_type.as_str() {
-                "busy" => {
-                    Step::kill(Failure::RequestRefused, "it says that it is busy, and it should not be")
+            WorkerLine::Error { error_type, .. } => {
+                if let Some(name) = identifier(&error_type) {
+                    let _ = self.told.error_type.set(name); // the first is the one that closed the turn
                 }
-                "bad_request" => Step::refused(Failure::RequestRefused),
-                "unknown_head" => Step::refused(Failure::StateLost),
-                "line_too_long" => Step::refused(Failure::OutputOversized),
-                _exception => Step::Close(line),
-            },
+                match error_type.as_str() {
+                    "busy" => {
+                        Step::kill(Failure::RequestRefused, "it says that it is busy, and it should not be")
+                    }
+                    "bad_request" => Step::refused(Failure::RequestRefused),
+                    "unknown_head" => Step::refused(Failure::StateLost),
+                    "line_too_long" => Step::refused(Failure::OutputOversized),
+                    _exception => Step::Close(line),
+                }
+            }
         }
     }
 
@@ -296,6 +322,12 @@ impl Talk<'_> {
             TurnInput::Resume(_) => Op::Resume,
         }
     }
+}
+
+/// The name of an error if it is one, and not a sentence that may hold anything.
+fn identifier(error_type: &str) -> Option<String> {
+    let is_name = error_type.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.'));
+    (is_name && !error_type.is_empty()).then(|| error_type.chars().take(64).collect())
 }
 
 fn left() -> Verdict {

@@ -3,6 +3,7 @@
 //! Refuses to be forgotten: a `Worker` that is dropped kills its process group. The leader is never reaped before its
 //! group was killed, so the group's number cannot be anyone else's by then.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,8 +26,10 @@ use super::{Demand, proc};
 /// Why a worker could not be started. For the operator's log; clients are told a sentence of ours.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StartError {
-    #[error("the program cannot be run: {0}")]
-    Spawn(io::Error),
+    #[error(
+        "the program {program:?} cannot be run: {source}; see that it exists and is executable, and so is the interpreter that it names (for the example agent, run examples/deepagents/setup.sh)"
+    )]
+    Spawn { program: OsString, source: io::Error },
     #[error("its record cannot be written, so it could not be found again after a crash: {0}")]
     Record(io::Error),
     #[error("it did not say hello within {0:?}; see start_timeout")]
@@ -103,7 +106,10 @@ impl Worker {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0).kill_on_drop(true);
         record::make_dir(records).map_err(StartError::Record)?; // workers like to keep their states there too
-        let mut child = command.spawn().map_err(StartError::Spawn)?;
+        let mut child = command.spawn().map_err(|source| StartError::Spawn {
+            program: command.as_std().get_program().to_owned(),
+            source,
+        })?;
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).ok_or(StartError::Died)?;
         let (Some(stdin), Some(stdout), Some(stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
@@ -128,7 +134,7 @@ impl Worker {
         match worker.hello(demand, start_timeout).await {
             Ok(()) => Ok(worker),
             Err(error) => {
-                let stderr = Arc::clone(&worker.stderr);
+                let stderr = worker.stderr();
                 worker.kill().await;
                 stderr.explain(records, demand).await;
                 Err(error)
@@ -174,6 +180,11 @@ impl Worker {
                 Read::End | Read::Broken => return "it left",
             }
         }
+    }
+
+    /// What it wrote to stderr, which may be asked for when the worker is gone.
+    pub fn stderr(&self) -> Arc<Stderr> {
+        Arc::clone(&self.stderr)
     }
 
     /// What tells whether the leader runs, whoever holds its pipes.
@@ -278,9 +289,9 @@ fn is_nobodys_error(line: &[u8]) -> bool {
     }
 }
 
-/// What a worker writes to stderr: counted and thrown away, but for the end of it, which is kept to explain a failed start.
+/// What a worker writes to stderr: counted and thrown away, but for the end of it, which is kept to explain a failed start or turn.
 #[derive(Debug, Default)]
-struct Stderr {
+pub(super) struct Stderr {
     seen: Mutex<(u64, Vec<u8>)>,
 }
 
@@ -312,21 +323,27 @@ impl Stderr {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).0
     }
 
+    /// Keeps the end of stderr, and logs where: for what is no run's failure.
+    pub async fn explain(&self, dir: &Path, demand: &Demand) {
+        if let Some(path) = self.save(dir, demand).await {
+            tracing::warn!(agent = demand.agent_id, path = %path.display(), "what the worker wrote to stderr is in this file");
+        }
+    }
+
     /// Puts the end of stderr into a file of ours beside the workers' states, where an operator finds it: what a worker prints may
-    /// be anything, so it never goes into a log.
-    async fn explain(&self, dir: &Path, demand: &Demand) {
+    /// be anything, so it never goes into a log. `None`: it wrote nothing, or there is no room for it.
+    pub async fn save(&self, dir: &Path, demand: &Demand) -> Option<PathBuf> {
         sleep(Duration::from_millis(20)).await; // the pipe's last bytes
         let tail = self.seen.lock().unwrap_or_else(PoisonError::into_inner).1.clone();
         if tail.is_empty() {
-            return;
+            return None;
         }
-        let path: PathBuf = dir.join(format!("{}.stderr", super::command::file_name(&demand.agent_id)));
+        let path = dir.join(format!("{}.stderr", super::command::file_name(&demand.agent_id)));
         match record::write_private(&path, &tail) {
-            Ok(()) => {
-                tracing::warn!(agent = demand.agent_id, path = %path.display(), "what the worker wrote to stderr is in this file");
-            }
+            Ok(()) => Some(path),
             Err(error) => {
                 tracing::warn!(agent = demand.agent_id, %error, "what the worker wrote to stderr could not be kept");
+                None
             }
         }
     }

@@ -154,6 +154,15 @@ def noisy(run, req):
     end(run)
 
 
+def stderr_then(turn):
+    def noisy_turn(run, req):
+        sys.stderr.write("Traceback of " + req["input"]["text"] + "\n")
+        sys.stderr.flush()
+        turn(run, req)
+
+    return noisy_turn
+
+
 def late(run, req):
     begin(run)
     end(run)
@@ -191,6 +200,12 @@ TURNS = {
     "unreadable request": lines(b'{"kind":"error","run_id":null,"error_type":"bad_request","message":""}\n'),
     "blank lines": lines(BEGIN, b"\n", END),
     "exception": error("ValueError"),
+    "exception, loudly": stderr_then(error("pkg.Value_Error")),
+    "sentence, loudly": stderr_then(error("ValueError: secret")),
+    "long name, loudly": stderr_then(error("E" * 100)),
+    "die, loudly": stderr_then(die),
+    "malformed, loudly": stderr_then(lines(b"no JSON\n")),
+    "hang, loudly": stderr_then(hang),
     "busy": refusal("busy"),
     "bad_request": refusal("bad_request"),
     "unknown_head": refusal("unknown_head"),
