@@ -17,4 +17,5 @@ mod kill;
 mod lifecycle;
 mod live;
 mod live_answers;
+mod logging;
 mod streams;
