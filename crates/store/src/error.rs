@@ -231,6 +231,12 @@ pub enum Cause {
     NewerSchema,
     /// There is nothing at the place.
     Missing,
+    /// The path no longer leads to the file that is open: the directory was removed, moved or made anew.
+    Replaced,
+    /// A file stands where a directory is needed.
+    NotADirectory,
+    /// A directory stands where the database is needed.
+    IsADirectory,
     /// The store was closed.
     Closed,
     /// Any other trouble with the disk or the system.
@@ -249,6 +255,11 @@ impl Cause {
             Self::Corrupted => "put back a backup, or move the file away to start anew",
             Self::NewerSchema => "use the newer causeway, or put back the backup made before its migration",
             Self::Missing => "check the path",
+            Self::Replaced => {
+                "put the directory back where it was, or restart the gateway on what is there now"
+            }
+            Self::NotADirectory => "name a directory with --data",
+            Self::IsADirectory => "move that directory away, or name another with --data",
             Self::Closed => "restart the gateway",
             Self::Io => "check the disk and the system log",
         }
@@ -265,6 +276,9 @@ impl Cause {
             Self::Corrupted => "corrupted",
             Self::NewerSchema => "newer_schema",
             Self::Missing => "missing",
+            Self::Replaced => "replaced",
+            Self::NotADirectory => "not_a_directory",
+            Self::IsADirectory => "is_a_directory",
             Self::Closed => "closed",
             Self::Io => "io",
         }
@@ -282,6 +296,9 @@ impl std::fmt::Display for Cause {
             Self::Corrupted => "is damaged or not a causeway database",
             Self::NewerSchema => "was written by a newer version of causeway",
             Self::Missing => "does not exist",
+            Self::Replaced => "is no longer the file that the gateway has open",
+            Self::NotADirectory => "is a file, not a directory",
+            Self::IsADirectory => "is a directory, not a database",
             Self::Closed => "was closed",
             Self::Io => "the system reports an error",
         })

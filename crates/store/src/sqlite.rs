@@ -96,6 +96,8 @@ struct Shared {
     readers: Option<Readers>,
     threads: Vec<JoinHandle<()>>,
     dir: PathBuf,
+    /// What is open.
+    file: open::Identity,
     low_disk_bytes: u64,
     instance: i64,
     /// The lock of the directory, held until the writer has left.
@@ -110,7 +112,9 @@ impl SqliteStore {
     pub fn open(options: Options) -> std::result::Result<Self, Unavailable> {
         let Options { dir, readers, queue, low_disk_bytes, max_pages } = options;
         let lock = open::lock(&dir)?;
-        let mut writer = Writer::new(open::writer(&dir, max_pages)?, dir.clone(), max_pages, low_disk_bytes);
+        let connection = open::writer(&dir, max_pages)?;
+        let file = open::Identity::of(&dir)?;
+        let mut writer = Writer::new(connection, file, dir.clone(), max_pages, low_disk_bytes);
         let instance = writer.begin_instance().map_err(|trouble| match trouble {
             Trouble::Sql(error) => fault::unavailable(&error, &dir.join(open::FILE)),
             Trouble::Answer(_) => Unavailable::new(Cause::Io, &dir, "no instance"),
@@ -125,6 +129,7 @@ impl SqliteStore {
                 readers: Some(readers),
                 threads,
                 dir,
+                file,
                 low_disk_bytes,
                 instance,
                 lock: Some(lock),
@@ -139,12 +144,14 @@ impl SqliteStore {
     pub fn open_read_only(dir: impl Into<PathBuf>) -> std::result::Result<Self, Unavailable> {
         let dir = dir.into();
         let (readers, threads) = Readers::start(dir.clone(), 1)?;
+        let file = open::Identity::of(&dir)?;
         Ok(Self {
             shared: Arc::new(Shared {
                 writer: None,
                 readers: Some(readers),
                 threads,
                 dir,
+                file,
                 low_disk_bytes: 0,
                 instance: 0,
                 lock: None,
@@ -375,11 +382,7 @@ impl Store for SqliteStore {
 
     /// The lease is the lock of the directory, which the system holds for us; what can be lost is the directory.
     async fn renew_lease(&self) -> Result<()> {
-        let dir = &self.shared.dir;
-        match std::fs::metadata(dir.join(open::FILE)) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(fault::io(&error, dir).into()),
-        }
+        Ok(self.shared.file.check(&self.shared.dir)?)
     }
 
     async fn archive(&self, before: &Timestamp<'_>, limit: usize) -> Result<Archived> {
@@ -397,6 +400,7 @@ impl Store for SqliteStore {
     }
 
     async fn health(&self) -> Result<Health> {
+        self.shared.file.check(&self.shared.dir)?;
         let free = open::free_bytes(&self.shared.dir)?;
         self.read(|connection| Ok(connection.query_row("SELECT 1 FROM meta", [], |_| Ok(()))?)).await?;
         let queued = self.shared.writer.as_ref().map_or(0, |queue| queue.max_capacity() - queue.capacity());

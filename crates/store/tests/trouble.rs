@@ -247,3 +247,103 @@ async fn closing_waits_for_what_was_queued() {
     let store = SqliteStore::open(options(dir.path())).unwrap();
     assert_eq!(log(&store, "r1").await.len(), 50);
 }
+
+#[tokio::test]
+async fn a_directory_that_was_removed_or_made_anew_is_noticed_and_takes_no_new_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let store = SqliteStore::open(options(&data)).unwrap();
+    run_to_end(&store, open("r0", "c"), "h1").await;
+    store.health().await.unwrap();
+    let noticed = async |detail: &str| {
+        let Err(Error::Unavailable(trouble)) = store.health().await else { panic!("healthy") };
+        let expected = Unavailable::new(Cause::Replaced, data.join("causeway.db"), detail);
+        assert_eq!(trouble, expected);
+        assert!(trouble.to_string().contains("restart the gateway"), "{trouble}");
+        assert_eq!(store.open_run(open("r1", "d")).await.unwrap_err(), expected.clone().into());
+        assert_eq!(store.renew_lease().await, Err(expected.into()));
+    };
+    let away = dir.path().join("away");
+    fs::rename(&data, &away).unwrap();
+    noticed("no such file is there").await;
+    drop(SqliteStore::open(options(&data)).unwrap());
+    noticed("another file is there").await;
+    fs::remove_dir_all(&data).unwrap();
+    fs::rename(&away, &data).unwrap();
+    store.health().await.unwrap();
+    run_to_end(&store, open("r1", "d"), "h1").await;
+}
+
+#[test]
+fn a_file_for_a_directory_and_a_directory_for_a_file_are_told_as_such() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    fs::write(&file, "").unwrap();
+    for place in [file.clone(), file.join("data")] {
+        for refused in
+            [trouble(SqliteStore::open(options(&place))), trouble(SqliteStore::open_read_only(&place))]
+        {
+            assert_eq!(refused, Unavailable::new(Cause::NotADirectory, &file, ""));
+        }
+    }
+    let data = dir.path().join("data");
+    let place = data.join("causeway.db");
+    fs::create_dir_all(&place).unwrap();
+    for refused in [trouble(SqliteStore::open(options(&data))), trouble(SqliteStore::open_read_only(&data))] {
+        assert_eq!(refused, Unavailable::new(Cause::IsADirectory, &place, ""));
+        assert!(refused.to_string().contains("is a directory, not a database"), "{refused}");
+    }
+}
+
+/// A directory seen again through a mount that cannot be written; unmounted when dropped.
+struct ReadOnlyView(std::path::PathBuf);
+
+impl ReadOnlyView {
+    /// `None`, said loudly, where mounting is not allowed.
+    fn mount(of: &Path, at: &Path) -> Option<Self> {
+        fs::create_dir(at).unwrap();
+        let mount = |args: &[&str]| {
+            let done = std::process::Command::new("mount").args(args).arg(at).output();
+            done.is_ok_and(|output| output.status.success())
+        };
+        if !mount(&["--bind", of.to_str().unwrap()]) {
+            eprintln!("SKIPPED: mounting is not allowed here; no read-only directory was tested");
+            return None;
+        }
+        let view = Self(at.to_owned());
+        assert!(mount(&["-o", "remount,bind,ro"]), "the mount stays writable");
+        Some(view)
+    }
+}
+
+impl Drop for ReadOnlyView {
+    fn drop(&mut self) {
+        let _unmounted = std::process::Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[tokio::test]
+async fn a_directory_that_cannot_be_written_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let store = SqliteStore::open(options(&data)).unwrap();
+    run_to_end(&store, open("r1", "c"), "h1").await;
+    let Some(view) = ReadOnlyView::mount(&data, &dir.path().join("view")) else { return };
+    // While a gateway has it open, its log and the log's memory are read, not the file alone.
+    opened(&store, open("r2", "d")).await;
+    let reader = SqliteStore::open_read_only(&view.0).unwrap();
+    assert_eq!(log(&reader, "r2").await, log(&store, "r2").await);
+    store.append(&run_id("r2"), first(), deltas(1..5)).await.unwrap();
+    assert_eq!(log(&reader, "r2").await, log(&store, "r2").await);
+    let expected = log(&store, "r2").await;
+    drop((reader, store));
+    assert!(!data.join("causeway.db-shm").exists(), "the gateway left in good order");
+    let reader = SqliteStore::open_read_only(&view.0).unwrap();
+    assert_eq!(log(&reader, "r2").await, expected);
+    drop(reader);
+    // A log without its memory cannot be read, and leaving it out would be a lie.
+    fs::write(data.join("causeway.db-wal"), "x").unwrap();
+    let refused = trouble(SqliteStore::open_read_only(&view.0));
+    assert_eq!(refused.cause, Cause::ReadOnly, "{refused}");
+    assert!(refused.detail.contains("write-ahead log"), "{refused}");
+}

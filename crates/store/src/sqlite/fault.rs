@@ -93,6 +93,12 @@ pub(crate) fn unavailable(error: &rusqlite::Error, file: &Path) -> Unavailable {
 /// What an error of the file system means for the user.
 pub(crate) fn io(error: &io::Error, path: &Path) -> Unavailable {
     let cause = match error.kind() {
+        // The path itself, or one of the directories on its way.
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+            let file = path.ancestors().find(|place| place.metadata().is_ok_and(|meta| !meta.is_dir()));
+            return Unavailable::new(Cause::NotADirectory, file.unwrap_or(path), "");
+        }
+        io::ErrorKind::IsADirectory => return Unavailable::new(Cause::IsADirectory, path, ""),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Cause::DiskFull,
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Cause::ReadOnly,
         io::ErrorKind::NotFound => Cause::Missing,

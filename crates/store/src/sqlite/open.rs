@@ -3,12 +3,13 @@
 //! Refuses to repair anything.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
+use rustix::fs::Access;
 
 use crate::error::{Cause, Unavailable};
 use crate::sqlite::{fault, schema};
@@ -62,12 +63,12 @@ pub(crate) fn lock(dir: &Path) -> Result<File, Unavailable> {
 pub(crate) fn writer(dir: &Path, max_pages: Option<u32>) -> Result<Connection, Unavailable> {
     let path = dir.join(FILE);
     // SQLite would make it readable for everybody; its companions take over the mode of the file.
-    OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .open(&path)
-        .map_err(|error| fault::io(&error, &path))?;
+    // A file that is there is not opened here: closing it would end the locks that SQLite has on it in this process.
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(fault::io(&error, &path)),
+        _ => {}
+    }
+    a_file(&path)?;
     let sql = |error: rusqlite::Error| fault::unavailable(&error, &path);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(&path, flags).map_err(sql)?;
@@ -92,40 +93,81 @@ pub(crate) fn writer(dir: &Path, max_pages: Option<u32>) -> Result<Connection, U
     Ok(connection)
 }
 
+/// Which file is at a path: the same name may come to lead to another one.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl Identity {
+    /// Of the database in `dir` as it is now.
+    ///
+    /// # Errors
+    /// `Missing`, `IsADirectory`, `Io`.
+    pub(crate) fn of(dir: &Path) -> Result<Self, Unavailable> {
+        let meta = a_file(&dir.join(FILE))?;
+        Ok(Self { device: meta.dev(), inode: meta.ino() })
+    }
+
+    /// Whether `dir` still leads to this file. What is written to any other is lost with the next restart.
+    ///
+    /// # Errors
+    /// `Replaced`, `Io`.
+    pub(crate) fn check(self, dir: &Path) -> Result<(), Unavailable> {
+        let replaced = |detail| Err(Unavailable::new(Cause::Replaced, dir.join(FILE), detail));
+        match Self::of(dir) {
+            Ok(found) if found == self => Ok(()),
+            Ok(_) => replaced("another file is there"),
+            Err(trouble) => match trouble.cause {
+                Cause::Missing | Cause::NotADirectory | Cause::IsADirectory => {
+                    replaced("no such file is there")
+                }
+                _ => Err(trouble),
+            },
+        }
+    }
+}
+
+fn a_file(path: &Path) -> Result<fs::Metadata, Unavailable> {
+    let meta = fs::metadata(path).map_err(|error| fault::io(&error, path))?;
+    if meta.is_dir() { Err(Unavailable::new(Cause::IsADirectory, path, "")) } else { Ok(meta) }
+}
+
 /// Opens the file for reading only; the directory may be one that cannot be written, or that a gateway uses.
 ///
 /// # Errors
-/// `Missing`, `Corrupted`, `NewerSchema`, `Io`.
+/// `Missing`, `NotADirectory`, `IsADirectory`, `Corrupted`, `NewerSchema`, `ReadOnly`, `Io`.
 pub(crate) fn reader(dir: &Path) -> Result<Connection, Unavailable> {
     let path = dir.join(FILE);
-    fs::metadata(&path).map_err(|error| fault::io(&error, &path))?;
+    a_file(&path)?;
     let sql = |error: rusqlite::Error| fault::unavailable(&error, &path);
-    let open = |uri: String| {
+    let open = |uri: String| -> Result<_, Unavailable> {
         let flags =
             OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
         let connection = Connection::open_with_flags(uri, flags).map_err(sql)?;
         connection.busy_timeout(BUSY).map_err(sql)?;
+        // The first look at the file: whatever keeps it from being read shows here.
+        let found = schema::version(&connection, &path, schema::MIGRATIONS)?;
         connection.pragma_update(None, "cache_size", -4 * 1024).map_err(sql)?;
         connection.set_prepared_statement_cache_capacity(64);
-        Ok(connection)
+        Ok((connection, found))
     };
     let uri = file_uri(&path)?;
-    let connection = open(format!("{uri}?mode=ro"))?;
-    let found = schema::version(&connection, &path, schema::MIGRATIONS);
-    let found = match found {
-        Err(trouble) if trouble.cause == Cause::Corrupted || trouble.cause == Cause::NewerSchema => {
-            return Err(trouble);
+    let (connection, found) = match open(format!("{uri}?mode=ro")) {
+        // A directory that cannot be written has no room for the shared memory of the write-ahead log. Where neither
+        // is left, nobody has the file open, and it alone is the whole truth.
+        Err(trouble) if matches!(trouble.cause, Cause::Io | Cause::ReadOnly) && !may_write(dir) => {
+            if has_log(&path) {
+                let detail = "a gateway left a write-ahead log there, which takes write permission to read";
+                return Err(Unavailable::new(Cause::ReadOnly, path, detail));
+            }
+            if beside(&path, "-shm").exists() {
+                return Err(trouble);
+            }
+            open(format!("{uri}?immutable=1"))?
         }
-        // A directory that cannot be written has no room for the shared memory of the write-ahead log. Where no log
-        // is left, the file alone is the whole truth.
-        Err(_) if !has_log(&path) => {
-            let connection = open(format!("{uri}?immutable=1"))?;
-            return match schema::version(&connection, &path, schema::MIGRATIONS)? {
-                0 => Err(Unavailable::new(Cause::Missing, path, "the file is empty")),
-                _ => Ok(connection),
-            };
-        }
-        found => found?,
+        opened => opened?,
     };
     match found {
         0 => Err(Unavailable::new(Cause::Missing, path, "the file is empty")),
@@ -148,7 +190,7 @@ pub(crate) fn free_bytes(dir: &Path) -> Result<u64, Unavailable> {
 
 /// Bytes of the database and its write-ahead log.
 pub(crate) fn used_bytes(dir: &Path) -> u64 {
-    let files = [dir.join(FILE), log_of(&dir.join(FILE))];
+    let files = [dir.join(FILE), beside(&dir.join(FILE), "-wal")];
     files.iter().filter_map(|path| fs::metadata(path).ok()).map(|meta| meta.len()).sum()
 }
 
@@ -162,14 +204,19 @@ fn quick_check(connection: &Connection, path: &Path) -> Result<(), Unavailable> 
     if verdict == "ok" { Ok(()) } else { Err(Unavailable::new(Cause::Corrupted, path, "quick_check failed")) }
 }
 
-fn log_of(path: &Path) -> PathBuf {
+/// One of SQLite's companions of a file.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push("-wal");
+    name.push(suffix);
     PathBuf::from(name)
 }
 
+fn may_write(dir: &Path) -> bool {
+    rustix::fs::access(dir, Access::WRITE_OK).is_ok()
+}
+
 fn has_log(path: &Path) -> bool {
-    fs::metadata(log_of(path)).is_ok_and(|meta| meta.len() > 0)
+    fs::metadata(beside(path, "-wal")).is_ok_and(|meta| meta.len() > 0)
 }
 
 /// A path as SQLite's URI takes it: everything but the plain characters is escaped.

@@ -136,6 +136,10 @@ impl Failure {
 }
 
 fn reopen(writer: &mut Writer) {
+    // Another file at the path is none of ours; the old connection fails or serves, as long as it lasts.
+    if writer.file.check(&writer.dir).is_err() {
+        return;
+    }
     if let Ok(connection) = open::writer(&writer.dir, writer.max_pages) {
         writer.connection = connection;
     }
@@ -189,7 +193,8 @@ mod tests {
     fn a_commit_that_fails_is_unknown_to_its_callers_and_the_next_one_goes_on() {
         let dir = tempfile::tempdir().unwrap();
         let connection = open::writer(dir.path(), None).unwrap();
-        let writer = Writer::new(connection, dir.path().to_owned(), None, 0);
+        let file = open::Identity::of(dir.path()).unwrap();
+        let writer = Writer::new(connection, file, dir.path().to_owned(), None, 0);
         let (queue, jobs) = mpsc::channel::<Box<dyn Job>>(8);
         let (lost, lost_answer) = Call::new(dangle);
         let (bystander, bystander_answer) = Call::new(count);

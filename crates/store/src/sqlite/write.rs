@@ -33,6 +33,8 @@ const MAX_KNOWN: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub(crate) connection: Connection,
+    /// What the connection has open.
+    pub(crate) file: open::Identity,
     pub(crate) dir: PathBuf,
     pub(crate) max_pages: Option<u32>,
     pub(crate) low_disk_bytes: u64,
@@ -52,11 +54,12 @@ struct Known {
 impl Writer {
     pub(crate) fn new(
         connection: Connection,
+        file: open::Identity,
         dir: PathBuf,
         max_pages: Option<u32>,
         low_disk_bytes: u64,
     ) -> Self {
-        Self { connection, dir, max_pages, low_disk_bytes, instance: 0, known: HashMap::new() }
+        Self { connection, file, dir, max_pages, low_disk_bytes, instance: 0, known: HashMap::new() }
     }
 
     /// Begins an instance: runs that are open now belong to former ones.
@@ -92,7 +95,7 @@ impl Writer {
             }
             voided = Some(key);
         }
-        self.check_space()?;
+        self.check_place()?;
         if let Some(key) = voided {
             self.withdraw(key, InterruptStatus::Expired)?;
         }
@@ -182,7 +185,7 @@ impl Writer {
         let interrupt = read::interrupt_by_key(&self.connection, key)?.ok_or(Refusal::NoInterrupt)?;
         rules::check_answer(answer, &interrupt)?;
         let conversation = self.check_new(&answer.open)?;
-        self.check_space()?;
+        self.check_place()?;
 
         self.connection
             .prepare_cached("UPDATE interrupt SET status = ?2, decision = ?3 WHERE run_key = ?1")?
@@ -328,8 +331,9 @@ impl Writer {
     }
 
     /// Refuses new runs while running ones can still end.
-    fn check_space(&self) -> Write<()> {
+    fn check_place(&self) -> Write<()> {
         let trouble = |trouble: Unavailable| Trouble::Answer(trouble.into());
+        self.file.check(&self.dir).map_err(trouble)?;
         let free = open::free_bytes(&self.dir).map_err(trouble)?;
         if free >= self.low_disk_bytes {
             return Ok(());
