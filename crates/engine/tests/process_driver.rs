@@ -195,7 +195,7 @@ async fn the_environment_holds_what_was_configured_and_nothing_else() {
     line(session.as_mut()).await;
     let portrait = line(session.as_mut()).await;
     let env = portrait["data"]["env"].as_object().unwrap();
-    let allowed = ["PATH", "HOME", "LANG", "TOKEN", "REQUESTS", "FLOODED", "LC_CTYPE"]; // Python itself sets the last
+    let allowed = ["PATH", "HOME", "LANG", "TOKEN", "REQUESTS", "FLOODED", "CAUSEWAY_WORKERS", "LC_CTYPE"]; // Python itself sets the last
     assert_eq!(env.keys().filter(|key| !allowed.contains(&key.as_str())).collect::<Vec<_>>(), [""; 0]);
     assert_eq!(env["TOKEN"], "t0p");
 }

@@ -3,6 +3,7 @@
 //!
 //! Refuses words it does not know: a misspelt `{conversatoin}` would put all conversations into one file.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -40,6 +41,14 @@ pub enum Fault {
 /// Environment variables that a worker inherits.
 const INHERITED: [&str; 3] = ["PATH", "HOME", "LANG"];
 
+/// The variable that names the gateway's directory of workers, for [`super::record::reap`].
+pub(super) const MARK: &str = "CAUSEWAY_WORKERS";
+
+/// The value of [`MARK`]: the directory's full path, so that two gateways never take each other's workers.
+pub(super) fn mark(workers: &Path) -> OsString {
+    std::path::absolute(workers).unwrap_or_else(|_| workers.to_path_buf()).into_os_string()
+}
+
 /// Checks what can be checked before anything runs.
 pub(super) fn check(config: &ProcessConfig) -> Result<(), Fault> {
     if config.command.first().is_none_or(String::is_empty) {
@@ -70,6 +79,8 @@ pub(super) fn build(config: &ProcessConfig, data_dir: &Path, agent_id: &str, tur
         }
     }
     command.envs(&config.env);
+    // Last, so that nothing configured hides it: a worker is known by it even if its gateway died before it was written down.
+    command.env(MARK, mark(&data_dir.join("workers")));
     command
 }
 
@@ -121,8 +132,8 @@ fn words(argument: &str) -> Vec<&str> {
     pieces(argument).into_iter().filter_map(|(_, word)| word).collect()
 }
 
-fn fill(argument: &str, data_dir: &Path, agent_id: &str, turn: &Turn) -> std::ffi::OsString {
-    let mut out = std::ffi::OsString::new();
+fn fill(argument: &str, data_dir: &Path, agent_id: &str, turn: &Turn) -> OsString {
+    let mut out = OsString::new();
     for (text, word) in pieces(argument) {
         out.push(text);
         match word.and_then(Placeholder::parse) {

@@ -2,7 +2,9 @@
 //!
 //! Where there is no `/proc` nothing is known, and nothing is killed on a guess.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 
 /// A process, as far as it can be known again.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -32,6 +34,17 @@ pub(super) fn all() -> Vec<Stat> {
 /// Those of a process group that still run.
 pub(super) fn members(group: i32) -> Vec<Stat> {
     all().into_iter().filter(|process| process.group == group && !process.gone).collect()
+}
+
+/// Processes that run with `name=value` in the environment they were started with.
+pub(super) fn marked(name: &str, value: &OsStr) -> Vec<Stat> {
+    let wanted = [name.as_bytes(), b"=", value.as_bytes()].concat();
+    let has = |process: &Stat| {
+        // Somebody else's environment cannot be read, and is none of ours.
+        fs::read(format!("/proc/{}/environ", process.pid))
+            .is_ok_and(|environ| environ.split(|byte| *byte == 0).any(|entry| entry == wanted))
+    };
+    all().into_iter().filter(|process| !process.gone).filter(has).collect()
 }
 
 /// What names this boot of the machine: pids and start times mean nothing in another one.

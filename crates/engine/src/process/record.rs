@@ -2,6 +2,7 @@
 //!
 //! A record is on disk before its worker gets a request. Refuses to kill what it cannot know again for sure: a pid alone may be someone else's by now.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
+use super::command;
 use super::proc::{self, Stat};
 
 /// Why orphans may still run.
@@ -108,7 +110,29 @@ pub(super) async fn reap(dir: &Path) -> Result<(), ReapError> {
         }
         unless_gone(fs::remove_file(&path)).map_err(unreadable)?;
     }
-    Ok(())
+    end_marked(&command::mark(&dir)).await
+}
+
+/// Ends workers that were started and not written down yet when their gateway died, and children that left their worker's group: all
+/// of them carry the mark.
+async fn end_marked(mark: &OsStr) -> Result<(), ReapError> {
+    let deadline = Instant::now() + DYING;
+    let own = i32::try_from(std::process::id()).unwrap_or_default();
+    loop {
+        let mut left = proc::marked(command::MARK, mark);
+        left.retain(|process| process.pid != own);
+        let Some(first) = left.first() else { return Ok(()) };
+        if Instant::now() > deadline {
+            return Err(ReapError::Undying { pid: first.pid });
+        }
+        for process in &left {
+            tracing::info!(pid = process.pid, "ending a process of an earlier gateway's worker");
+            if let Some(pid) = Pid::from_raw(process.pid) {
+                let _ = kill_process(pid, Signal::KILL); // gone is what we want
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 /// A record may be removed by whoever else sees that its worker is gone.
@@ -256,6 +280,27 @@ mod tests {
         assert_eq!(proc::members(pid(&child)).len(), 1);
         reap(dir.path()).await.unwrap();
         assert_eq!(proc::members(pid(&child)), []);
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_was_not_written_down_yet_is_ended_and_one_of_another_gateway_is_not() {
+        if !has_proc() {
+            return;
+        }
+        let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let start = |dir: &Path| {
+            let mut command = Command::new("/bin/sleep");
+            command.arg("300").env(command::MARK, command::mark(dir)).process_group(0).spawn().unwrap()
+        };
+        let (mut ours, mut foreign) = (start(dir.path()), start(other.path()));
+        while proc::marked(command::MARK, &command::mark(dir.path())).is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        reap(dir.path()).await.unwrap();
+        assert!(ours.wait().unwrap().code().is_none(), "it was killed");
+        assert_eq!(proc::members(pid(&foreign)).len(), 1);
+        foreign.kill().unwrap();
+        foreign.wait().unwrap();
     }
 
     #[tokio::test]
