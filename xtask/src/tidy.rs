@@ -25,6 +25,7 @@ const CORE: &[(&str, &[&str])] = &[
         &[
             "causeway-contract",
             "causeway-lifecycle",
+            "crc32fast",
             "memchr",
             "regex-lite",
             "serde",

@@ -97,6 +97,13 @@ pub(crate) const STEP_LIMIT: Failure = Failure {
     retryable: false,
 };
 
+/// The agent took too long.
+pub(crate) const TIME_LIMIT: Failure = Failure {
+    code: "agent_time_limit",
+    message: "The agent took longer than it is allowed to take.",
+    retryable: false,
+};
+
 /// The agent spent too much.
 pub(crate) const BUDGET_LIMIT: Failure = Failure {
     code: "agent_budget_limit",
@@ -164,6 +171,7 @@ mod tests {
             CONTEXT_TOO_LONG,
             STREAM_BROKEN,
             STEP_LIMIT,
+            TIME_LIMIT,
             BUDGET_LIMIT,
             HARNESS_UNAVAILABLE,
             FAILED,

@@ -4,11 +4,14 @@
 //! sequence numbers, times and the durable state belong to the coordinator. An adapter never talks to a client.
 
 pub mod adapter;
+pub mod agentcore;
 pub mod anthropic_messages;
+pub mod bedrock_converse;
 mod calls;
 pub mod checked;
 pub mod claude_agent_sdk;
 pub mod deepagents;
+mod eventstream;
 mod failure;
 pub mod ids;
 pub mod json;

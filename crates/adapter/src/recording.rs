@@ -38,6 +38,11 @@ pub trait Split: Send {
     /// Says where the next line belongs.
     fn place(&mut self, line: &[u8]) -> Place;
 
+    /// Whether a recording that starts with these bytes has no lines: it is then given in pieces of any size.
+    fn is_binary(&self, _start: &[u8]) -> bool {
+        false
+    }
+
     /// Takes what was sent to the harness, where answers are not in its stream; gives whether that is of use.
     fn sent(&mut self, _sidecar: &[u8]) -> bool {
         false

@@ -4,10 +4,13 @@
 //! missing misleads.
 
 use crate::adapter::Adapter;
+use crate::agentcore::{self, AgentCore};
 use crate::anthropic_messages::{self, AnthropicMessages};
+use crate::bedrock_converse::{self, BedrockConverse};
 use crate::checked::Checked;
 use crate::claude_agent_sdk::{self, ClaudeAgentSdk};
 use crate::deepagents::{self, DeepAgents};
+use crate::eventstream;
 use crate::ids::Ids;
 use crate::recording::{Split, Splitter};
 use crate::turn::{Answer, AnswerError, Options, Turn};
@@ -128,6 +131,26 @@ pub const HARNESSES: &[Harness] = &[
         answer: |_, _, _| None,
         split: || Box::new(Splitter::new()),
     },
+    Harness {
+        id: bedrock_converse::HARNESS,
+        title: "Amazon Bedrock Converse API",
+        aliases: &["bedrock"],
+        capabilities: BEDROCK_CONVERSE,
+        make: |turn, options, ids| Box::new(BedrockConverse::new(&turn, options, ids)),
+        resume: bedrock_converse::resume_value,
+        answer: |_, _, _| None,
+        split: || Box::new(eventstream::Turns::default()),
+    },
+    Harness {
+        id: agentcore::HARNESS,
+        title: "Amazon Bedrock AgentCore",
+        aliases: &["bedrock-agentcore"],
+        capabilities: AGENTCORE,
+        make: |turn, options, ids| Box::new(AgentCore::new(&turn, options, ids)),
+        resume: agentcore::resume_value,
+        answer: |_, _, _| None,
+        split: || Box::new(eventstream::Turns::default()),
+    },
 ];
 
 /// The harness with this name or alias.
@@ -239,6 +262,84 @@ const ANTHROPIC_MESSAGES: &[Capability] = &[
         "Input tokens come at the start, output tokens at the end; cached input is counted apart.",
     ),
     can("cost", Level::Unsupported, "The API does not tell prices."),
+];
+
+const BEDROCK_CONVERSE: &[Capability] = &[
+    can("text", Level::Native, "Text streams as the model gives it."),
+    can(
+        "reasoning",
+        Level::Native,
+        "Reasoning streams; signatures and what the provider redacts stay hidden.",
+    ),
+    can(
+        "tools",
+        Level::Native,
+        "Calls of the caller's tools end the run open; the service's own end with results.",
+    ),
+    can("tool_arguments_stream", Level::Native, "Pieces of arguments stream when the agent asks for it."),
+    can("subagents", Level::Unsupported, "The API is one model call and knows no subagents."),
+    can("tool_approval", Level::Unsupported, "The API does not run the caller's tools, so it asks nobody."),
+    can("form_input", Level::Unsupported, "The API has no forms."),
+    can("resume", Level::Unsupported, "The API has no pauses."),
+    can(
+        "restore",
+        Level::Unsupported,
+        "The API keeps no state; the caller sends the conversation each time.",
+    ),
+    can(
+        "cancel",
+        Level::Emulated,
+        "Closing the connection stops the call; the service says nothing about it.",
+    ),
+    can("usage", Level::Native, "Counts come after the message's end; a stream cut before them has none."),
+    can("cost", Level::Unsupported, "The API does not tell prices."),
+];
+
+const AGENTCORE: &[Capability] = &[
+    can("text", Level::Native, "Text streams from a managed harness; from a runtime as its agent yields it."),
+    can("reasoning", Level::Native, "Reasoning streams where the agent passes the model's events on."),
+    can(
+        "tools",
+        Level::Native,
+        "A managed harness tells calls and results; a runtime only where its agent yields Converse or Strands events.",
+    ),
+    can("tool_arguments_stream", Level::Native, "Pieces of arguments stream when the agent asks for it."),
+    can(
+        "subagents",
+        Level::Unavailable,
+        "What agents nest in a runtime's events is not translated by this build.",
+    ),
+    can(
+        "tool_approval",
+        Level::Unavailable,
+        "Interrupts inside a runtime are not translated; such a run is an error.",
+    ),
+    can(
+        "form_input",
+        Level::Unavailable,
+        "Interrupts inside a runtime are not translated; such a run is an error.",
+    ),
+    can(
+        "resume",
+        Level::Unavailable,
+        "A client tool's result is the next request; this build has no driver for it.",
+    ),
+    can(
+        "restore",
+        Level::Unavailable,
+        "The service keeps sessions; this build has no driver that goes back in one.",
+    ),
+    can(
+        "cancel",
+        Level::Emulated,
+        "Closing the connection stops the reading; the service says nothing about it.",
+    ),
+    can(
+        "usage",
+        Level::Emulated,
+        "Counts come per model call, where at all; Causeway adds them up for the run.",
+    ),
+    can("cost", Level::Unsupported, "The service does not tell prices in its streams."),
 ];
 
 #[cfg(test)]

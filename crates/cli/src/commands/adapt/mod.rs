@@ -156,14 +156,16 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
             } else if args.sidecar.is_some() {
                 bail!("--sidecar does not go with {}: its answers are in its stream", harness.id);
             }
-            each_line(&mut *input, |line| native.line(line, &mut session))
+            let binary = native.is_binary(input.fill_buf().context("cannot read the input")?);
+            let each = if binary { each_piece } else { each_line };
+            each(&mut *input, &mut |item| native.line(item, &mut session))
                 .and_then(|()| native.end(&mut session))
         }
         None if resume.is_some() => bail!("--resume-from does not go with canonical events"),
         None if args.sidecar.is_some() => bail!("--sidecar does not go with canonical events"),
         None => {
             let mut canonical = canonical::Canonical::new(args);
-            each_line(&mut *input, |line| canonical.line(line, &mut session))
+            each_line(&mut *input, &mut |line| canonical.line(line, &mut session))
                 .and_then(|()| canonical.end(&mut session))
         }
     };
@@ -182,9 +184,25 @@ fn sidecar(args: &Args, file: Option<&Path>) -> anyhow::Result<Vec<u8>> {
     Ok(sent)
 }
 
+/// A binary stream, in pieces as they come.
+fn each_piece(
+    input: &mut dyn BufRead,
+    take: &mut dyn FnMut(&[u8]) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    loop {
+        let piece = input.fill_buf().context("cannot read the input")?;
+        let read = piece.len();
+        if read == 0 {
+            return Ok(());
+        }
+        take(piece)?;
+        input.consume(read);
+    }
+}
+
 fn each_line(
     input: &mut dyn BufRead,
-    mut take: impl FnMut(&[u8]) -> anyhow::Result<()>,
+    take: &mut dyn FnMut(&[u8]) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let mut line = Vec::new();
     loop {

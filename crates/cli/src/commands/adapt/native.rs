@@ -53,12 +53,17 @@ impl<'a> Native<'a> {
         Self { harness, args, given, splitter, number: 0, turn: None, waiting: HashMap::new() }
     }
 
+    /// Whether a stream that starts with these bytes is binary: it then has no lines but pieces.
+    pub fn is_binary(&self, start: &[u8]) -> bool {
+        self.splitter.is_binary(start)
+    }
+
     /// Takes what was sent to the harness; gives whether the harness's turns depend on it.
     pub fn sent(&mut self, sidecar: &[u8]) -> bool {
         self.splitter.sent(sidecar)
     }
 
-    /// Takes a line.
+    /// Takes a line, or a piece of a binary stream.
     ///
     /// # Errors
     /// The output cannot be written, or the store failed.

@@ -1,0 +1,10 @@
+//! The adapters for Bedrock Converse and AgentCore against their recordings, as lines and as raw bytes, damaged ones, and
+//! secrets planted in errors.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods)] // tests read their data and fail loudly
+
+mod cases;
+mod damaged;
+mod expected;
+mod leaks;
+mod support;
