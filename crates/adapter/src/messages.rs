@@ -17,7 +17,7 @@ use crate::text::{Stream, split};
 use crate::turn::Options;
 
 /// Which of the two id spaces a message belongs to.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Kind {
     /// `text.*`
     Text,

@@ -12,7 +12,10 @@ use crate::claude_agent_sdk::{self, ClaudeAgentSdk};
 use crate::deepagents::{self, DeepAgents};
 use crate::eventstream;
 use crate::ids::Ids;
+use crate::openai::chat::{self, OpenAiChat};
+use crate::openai::responses::{self, OpenAiResponses};
 use crate::recording::{Split, Splitter};
+use crate::strands::{self, Strands};
 use crate::turn::{Answer, AnswerError, Options, Turn};
 
 /// How well a harness does something.
@@ -122,6 +125,16 @@ pub const HARNESSES: &[Harness] = &[
         split: || Box::new(claude_agent_sdk::Turns::default()),
     },
     Harness {
+        id: strands::HARNESS,
+        title: "Strands Agents",
+        aliases: &[],
+        capabilities: STRANDS,
+        make: |turn, options, ids| Box::new(Strands::new(turn, options, ids)),
+        resume: strands::resume_value,
+        answer: strands::answer_of,
+        split: || Box::new(Splitter::new()),
+    },
+    Harness {
         id: anthropic_messages::HARNESS,
         title: "Anthropic Messages API",
         aliases: &[],
@@ -150,6 +163,26 @@ pub const HARNESSES: &[Harness] = &[
         resume: agentcore::resume_value,
         answer: |_, _, _| None,
         split: || Box::new(eventstream::Turns::default()),
+    },
+    Harness {
+        id: responses::HARNESS,
+        title: "OpenAI Responses API",
+        aliases: &[],
+        capabilities: OPENAI_RESPONSES,
+        make: |turn, options, ids| Box::new(OpenAiResponses::new(&turn, options, ids)),
+        resume: responses::resume_value,
+        answer: |_, _, _| None,
+        split: || Box::new(Splitter::new()),
+    },
+    Harness {
+        id: chat::HARNESS,
+        title: "OpenAI chat completions",
+        aliases: &[],
+        capabilities: OPENAI_CHAT,
+        make: |turn, options, ids| Box::new(OpenAiChat::new(&turn, options, ids)),
+        resume: chat::resume_value,
+        answer: |_, _, _| None,
+        split: || Box::new(Splitter::new()),
     },
 ];
 
@@ -340,6 +373,107 @@ const AGENTCORE: &[Capability] = &[
         "Counts come per model call, where at all; Causeway adds them up for the run.",
     ),
     can("cost", Level::Unsupported, "The service does not tell prices in its streams."),
+];
+
+const STRANDS: &[Capability] = &[
+    can("text", Level::Native, "Text streams as the model gives it."),
+    can("reasoning", Level::Native, "Reasoning streams; signatures and what is redacted stay hidden."),
+    can(
+        "tools",
+        Level::Native,
+        "Strands runs the tools; the results of one turn come together, failures told apart.",
+    ),
+    can("tool_arguments_stream", Level::Native, "Pieces of arguments stream when the agent asks for it."),
+    can(
+        "subagents",
+        Level::Native,
+        "Agents as tools and the nodes of a graph or swarm are namespaces, nested and in parallel.",
+    ),
+    can(
+        "tool_approval",
+        Level::Native,
+        "A hook's interrupt before a call asks; it is answered `approve` or `reject`, and nothing can be edited.",
+    ),
+    can("form_input", Level::Emulated, "Any other interrupt becomes a form with one field."),
+    can(
+        "resume",
+        Level::Unavailable,
+        "Interrupt responses are built; this build has no driver that hands them to a live agent.",
+    ),
+    can(
+        "restore",
+        Level::Unavailable,
+        "A session manager could restore an agent; this build has no driver for it.",
+    ),
+    can("cancel", Level::Native, "A cancelled agent says so in its result."),
+    can("usage", Level::Emulated, "Counts come per model call; Causeway adds them up for the run."),
+    can("cost", Level::Unsupported, "The harness does not know prices."),
+];
+
+const OPENAI_RESPONSES: &[Capability] = &[
+    can(
+        "text",
+        Level::Native,
+        "Text and refusals stream as the model gives them; images and audio are not shown.",
+    ),
+    can("reasoning", Level::Native, "Summaries and open reasoning stream; what is encrypted stays hidden."),
+    can(
+        "tools",
+        Level::Native,
+        "Calls of the caller's tools end the run open; the provider's own tools come whole, with results.",
+    ),
+    can(
+        "tool_arguments_stream",
+        Level::Native,
+        "Pieces of a function's arguments stream when the agent asks for it; other calls come whole.",
+    ),
+    can("subagents", Level::Unsupported, "The API is one model call and knows no subagents."),
+    can(
+        "tool_approval",
+        Level::Unsupported,
+        "A request to approve an MCP call is shown as an open call; answering it is the caller's.",
+    ),
+    can("form_input", Level::Unsupported, "The API has no forms."),
+    can("resume", Level::Unsupported, "The API has no pauses."),
+    can(
+        "restore",
+        Level::Unavailable,
+        "The service can go on from a stored response; this build has no driver for it.",
+    ),
+    can(
+        "cancel",
+        Level::Emulated,
+        "Closing the connection stops the call; a cancelled response is told as such.",
+    ),
+    can("usage", Level::Native, "Tokens come with the response's end, cached input and reasoning apart."),
+    can("cost", Level::Unsupported, "The API does not tell prices."),
+];
+
+const OPENAI_CHAT: &[Capability] = &[
+    can("text", Level::Native, "Text and refusals of the first choice stream as the model gives them."),
+    can(
+        "reasoning",
+        Level::Unsupported,
+        "OpenAI does not show it here; other services' reasoning fields stream where they send them.",
+    ),
+    can("tools", Level::Native, "Calls are the caller's, so they end the run open."),
+    can("tool_arguments_stream", Level::Native, "Pieces of arguments stream when the agent asks for it."),
+    can("subagents", Level::Unsupported, "The API is one model call and knows no subagents."),
+    can("tool_approval", Level::Unsupported, "The API does not run the caller's tools, so it asks nobody."),
+    can("form_input", Level::Unsupported, "The API has no forms."),
+    can("resume", Level::Unsupported, "The API has no pauses."),
+    can(
+        "restore",
+        Level::Unsupported,
+        "The API keeps no state; the caller sends the conversation each time.",
+    ),
+    can(
+        "cancel",
+        Level::Emulated,
+        "Closing the connection stops the call; the service says nothing about it.",
+    ),
+    can("usage", Level::Native, "Totals come in a last chunk, when the request asks for them."),
+    can("cost", Level::Unsupported, "The API does not tell prices."),
 ];
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! `causeway adapt` for the Claude Agent SDK, whose answers are in a file beside the stream, and for the Anthropic
-//! Messages API.
+//! `causeway adapt` for the Claude Agent SDK, whose answers are in a file beside the stream, for the APIs of
+//! Anthropic and OpenAI, and for Strands.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail loudly")]
 
@@ -78,13 +78,17 @@ fn what_was_sent_to_the_harness_tells_how_a_request_was_answered() {
 
 #[test]
 fn every_recording_becomes_a_valid_stream() {
-    for (folder, harness, count) in
-        [("claude-agent-sdk", "claude-agent-sdk", 21), ("openai-anthropic", "anthropic-messages", 3)]
-    {
+    for (folder, prefix, harness, count) in [
+        ("claude-agent-sdk", "", "claude-agent-sdk", 21),
+        ("openai-anthropic", "messages_", "anthropic-messages", 3),
+        ("openai-anthropic", "responses_", "openai-responses", 3),
+        ("openai-anthropic", "chat_", "openai-chat", 1),
+        ("strands", "", "strands", 13),
+    ] {
         let mut found = 0;
         for entry in std::fs::read_dir(format!("{DATA}/{folder}")).unwrap() {
             let path = entry.unwrap().path().display().to_string();
-            let ours = folder == "claude-agent-sdk" || path.contains("/messages_");
+            let ours = path.contains(&format!("/{prefix}"));
             if !ours || !path.ends_with(".jsonl") || path.ends_with(".stdin.jsonl") {
                 continue;
             }
@@ -104,6 +108,6 @@ fn every_recording_becomes_a_valid_stream() {
                 String::from_utf8_lossy(&checked.stdout)
             );
         }
-        assert_eq!(found, count, "{folder}");
+        assert_eq!(found, count, "{harness}");
     }
 }

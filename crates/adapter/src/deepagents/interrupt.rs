@@ -287,7 +287,7 @@ fn form_field(
 }
 
 /// The one field of a plain pause.
-fn answer(prefix: &str, options: &Options) -> Result<FormField<'static>, ItemError> {
+pub(crate) fn answer(prefix: &str, options: &Options) -> Result<FormField<'static>, ItemError> {
     let name = format!("{prefix}answer");
     let object = format!("{{\"field_name\":\"{name}\",\"field_type\":\"text\",\"required\":true}}");
     Ok(FormField {
@@ -304,7 +304,7 @@ fn name_of(text: &str) -> Result<Name<'static>, ItemError> {
 }
 
 /// What a plain pause asks.
-fn question(value: &Json<'_>, options: &Options) -> String {
+pub(crate) fn question(value: &Json<'_>, options: &Options) -> String {
     let named = ["question", "prompt", "message"].iter().find_map(|key| value.str(key));
     match named {
         Some(question) => whole([question], options),

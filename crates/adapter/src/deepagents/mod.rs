@@ -25,7 +25,7 @@
 //! Refused ([`ItemError`]): what is no line of the worker protocol, and a line that comes at a moment at which it cannot.
 
 mod arguments;
-mod interrupt;
+pub(crate) mod interrupt;
 mod metadata;
 mod native;
 mod resume;

@@ -3,9 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use causeway_adapter::adapter::{Adapter, Close, ItemError, Output, State};
-use causeway_adapter::anthropic_messages::{self, AnthropicMessages};
-use causeway_adapter::claude_agent_sdk::{self, ClaudeAgentSdk};
-use causeway_adapter::ids::SeededIds;
 use causeway_adapter::json::Json;
 use causeway_adapter::recording::turns_with;
 use causeway_adapter::registry;
@@ -29,18 +26,15 @@ fn data(folder: &str) -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data")).join(folder)
 }
 
-/// All recordings of both harnesses.
+/// All recordings of this test's harnesses.
 pub fn recordings() -> Vec<Recording> {
     let mut all = Vec::new();
-    for (folder, harness) in [
-        ("recordings/claude-agent-sdk", claude_agent_sdk::HARNESS),
-        ("recordings/openai-anthropic", anthropic_messages::HARNESS),
-    ] {
+    for &(folder, native, harness) in crate::SOURCES {
         let folder = data(folder);
         let index = std::fs::read(folder.join("index.json")).unwrap();
         for entry in Json::parse(&index).unwrap().items() {
             let name = entry.text("name").unwrap();
-            if !["claude-agent-sdk", "messages"].contains(&entry.text("harness").unwrap()) {
+            if entry.text("harness") != Some(native) {
                 continue;
             }
             all.push(Recording {
@@ -52,7 +46,7 @@ pub fn recordings() -> Vec<Recording> {
             });
         }
     }
-    assert_eq!(all.len(), 21 + 3);
+    assert_eq!(all.len(), crate::RECORDINGS);
     all
 }
 
@@ -63,14 +57,6 @@ pub fn recording(name: &str) -> Recording {
 
 pub fn options() -> Options {
     Options::new(Name::new("agent").unwrap())
-}
-
-pub fn adapter(harness: &str, turn: Turn, options: Options) -> Box<dyn Adapter> {
-    let ids = Box::new(SeededIds::new(1));
-    match harness {
-        claude_agent_sdk::HARNESS => Box::new(ClaudeAgentSdk::new(turn, options, ids)),
-        _ => Box::new(AnthropicMessages::new(&turn, options, ids)),
-    }
 }
 
 /// One run and what came out of it.
@@ -84,7 +70,7 @@ pub struct Run {
 impl Run {
     pub fn new(harness: &str, turn: Turn, options: Options) -> Self {
         let validator = Validator::new(Boundary::Yield, Thread::Durable, Limits::DEFAULT).offline();
-        let adapter = adapter(harness, turn, options);
+        let adapter = crate::adapter(harness, turn, options);
         let mut run = Self { adapter, drafts: Vec::new(), states: Vec::new(), validator };
         run.drain();
         run
