@@ -12,6 +12,7 @@ use crate::claude_agent_sdk::{self, ClaudeAgentSdk};
 use crate::deepagents::{self, DeepAgents};
 use crate::eventstream;
 use crate::ids::Ids;
+use crate::openai::agents::{self, OpenAiAgents};
 use crate::openai::chat::{self, OpenAiChat};
 use crate::openai::responses::{self, OpenAiResponses};
 use crate::recording::{Split, Splitter};
@@ -181,6 +182,16 @@ pub const HARNESSES: &[Harness] = &[
         capabilities: OPENAI_CHAT,
         make: |turn, options, ids| Box::new(OpenAiChat::new(&turn, options, ids)),
         resume: chat::resume_value,
+        answer: |_, _, _| None,
+        split: || Box::new(Splitter::new()),
+    },
+    Harness {
+        id: agents::HARNESS,
+        title: "OpenAI Agents SDK",
+        aliases: &[],
+        capabilities: OPENAI_AGENTS,
+        make: |turn, options, ids| Box::new(OpenAiAgents::new(turn, options, ids)),
+        resume: agents::resume_value,
         answer: |_, _, _| None,
         split: || Box::new(Splitter::new()),
     },
@@ -474,6 +485,41 @@ const OPENAI_CHAT: &[Capability] = &[
     ),
     can("usage", Level::Native, "Totals come in a last chunk, when the request asks for them."),
     can("cost", Level::Unsupported, "The API does not tell prices."),
+];
+
+const OPENAI_AGENTS: &[Capability] = &[
+    can("text", Level::Native, "Text and refusals stream as the model gives them."),
+    can("reasoning", Level::Native, "Summaries and open reasoning stream; what is encrypted stays hidden."),
+    can(
+        "tools",
+        Level::Native,
+        "The SDK runs the tools; a tool that raised looks like any other output, so it is told as a result.",
+    ),
+    can(
+        "tool_arguments_stream",
+        Level::Native,
+        "Pieces of a function's arguments stream when the agent asks for it.",
+    ),
+    can(
+        "subagents",
+        Level::Native,
+        "The agent after a hand-off is a namespace; what agents used as tools do is not in the stream.",
+    ),
+    can(
+        "tool_approval",
+        Level::Native,
+        "Gated calls wait and are approved or rejected; nothing can be edited.",
+    ),
+    can("form_input", Level::Unsupported, "The SDK has no forms."),
+    can(
+        "resume",
+        Level::Unavailable,
+        "The decisions are built; this build has no driver that hands them to a live run.",
+    ),
+    can("restore", Level::Unavailable, "A run's state could be stored; this build has no driver for it."),
+    can("cancel", Level::Native, "A cancelled run is told as such."),
+    can("usage", Level::Emulated, "Tokens come per model call; Causeway adds them up for the run."),
+    can("cost", Level::Unsupported, "The SDK does not know prices."),
 ];
 
 #[cfg(test)]

@@ -83,6 +83,7 @@ fn every_recording_becomes_a_valid_stream() {
         ("openai-anthropic", "messages_", "anthropic-messages", 3),
         ("openai-anthropic", "responses_", "openai-responses", 3),
         ("openai-anthropic", "chat_", "openai-chat", 1),
+        ("openai-anthropic", "agents_", "openai-agents", 4),
         ("strands", "", "strands", 13),
     ] {
         let mut found = 0;

@@ -194,7 +194,14 @@ impl Chat {
             (Some(at), _, _) => at,
             (None, Some(id), Some(name)) if !scribe.calls.knows(&id) => {
                 self.quiet(scribe);
-                self.arriving.push(Fragments::new(index, id, name, self.text.clone(), scribe));
+                self.arriving.push(Fragments::new(
+                    index,
+                    id,
+                    name,
+                    self.text.clone(),
+                    &Namespace::root(),
+                    scribe,
+                ));
                 self.arriving.len() - 1
             }
             (None, _, _) => {

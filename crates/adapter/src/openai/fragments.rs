@@ -20,6 +20,7 @@ pub(super) struct Fragments {
     /// Its id.
     pub native: String,
     name: String,
+    namespace: Namespace<'static>,
     /// Its place, once started.
     call: Option<usize>,
     /// The pieces so far; native JSON text.
@@ -34,11 +35,13 @@ impl Fragments {
         native: String,
         name: String,
         parent: Option<MessageId<'static>>,
+        namespace: &Namespace<'static>,
         scribe: &mut Scribe,
     ) -> Self {
         let streamed = scribe.options.stream_arguments;
-        let call = streamed.then(|| scribe.start_streamed(&native, &name, &Namespace::root(), parent));
-        Self { index, native, name, call, text: String::new(), stream: Stream::default() }
+        let call = streamed.then(|| scribe.start_streamed(&native, &name, namespace, parent));
+        let namespace = namespace.clone();
+        Self { index, namespace, native, name, call, text: String::new(), stream: Stream::default() }
     }
 
     /// Takes a piece.
@@ -84,10 +87,10 @@ impl Fragments {
         let valid = check_object(&self.text, &scribe.options.limits).is_ok();
         match self.call {
             None if valid => {
-                scribe.start(&self.native, &self.name, &self.text, &Namespace::root(), parent)?;
+                scribe.start(&self.native, &self.name, &self.text, &self.namespace, parent)?;
             }
             None => {
-                let at = scribe.start_streamed(&self.native, &self.name, &Namespace::root(), parent);
+                let at = scribe.start_streamed(&self.native, &self.name, &self.namespace, parent);
                 scribe.finish(at, End::Failed("tool_arguments_invalid", INVALID_ARGUMENTS));
             }
             Some(at) if valid => {

@@ -1,7 +1,8 @@
-//! What the adapters for OpenAI's two streaming APIs share: framing of lines, arguments that arrive in pieces, errors.
+//! What the adapters for OpenAI's two streaming APIs and for its Agents SDK share: framing of lines, arguments that arrive in pieces, errors.
 //!
-//! Refuses nothing by itself; what an item means is said by [`responses`] and [`chat`].
+//! Refuses nothing by itself; what an item means is said by [`responses`], [`chat`] and [`agents`].
 
+pub mod agents;
 pub mod chat;
 mod failure;
 mod fragments;
@@ -44,6 +45,20 @@ impl Answered {
 
     /// `provider.metadata` and the last totals.
     fn account(&mut self, scribe: &mut Scribe) {
+        self.facts(scribe);
+        scribe.last_usage(None);
+    }
+
+    /// `provider.metadata` and the totals so far, of one answer of many.
+    fn settle(&mut self, scribe: &mut Scribe) {
+        let told = !self.counts.is_unknown();
+        self.facts(scribe);
+        if told {
+            scribe.usage(Counts::default());
+        }
+    }
+
+    fn facts(&mut self, scribe: &mut Scribe) {
         let metadata = std::mem::take(&mut self.metadata);
         if let Some(model) = &self.model {
             let max = scribe.options.limits.id_bytes;
@@ -55,7 +70,6 @@ impl Answered {
             scribe.draft(Namespace::root(), data);
         }
         scribe.totals.add(std::mem::take(&mut self.counts));
-        scribe.last_usage(None);
     }
 
     /// `run.error` behind an error in any of its forms: an event, an API body, an exception of the client.

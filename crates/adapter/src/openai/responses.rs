@@ -32,8 +32,9 @@ use causeway_contract::namespace::Namespace;
 
 use super::fragments::Fragments;
 use super::wire::{Item, Wire};
-use super::{Answered, sentences};
+use super::{Answered, failure, sentences};
 use crate::adapter::{Adapter, Close, ItemError, Output};
+use crate::failure::Failure;
 use crate::ids::Ids;
 use crate::json::{Json, JsonStr, write_string};
 use crate::messages::Kind;
@@ -69,8 +70,10 @@ impl OpenAiResponses {
 
 /// The response so far.
 #[derive(Debug, Default)]
-struct Response {
-    answered: Answered,
+pub(super) struct Response {
+    pub(super) answered: Answered,
+    /// Where its events stand.
+    pub(super) namespace: Namespace<'static>,
     /// The part that speaks: kind, item and part.
     speaking: Option<(Kind, u64, u64)>,
     /// Items of which text was streamed, and items that are over.
@@ -80,9 +83,36 @@ struct Response {
     text: Option<MessageId<'static>>,
     arriving: Vec<Fragments>,
     refused: bool,
+    /// One of many of an agent's run, whose end is told elsewhere.
+    part: bool,
+    /// Why the last one failed, in such a run.
+    pub(super) failed: Option<Failure>,
 }
 
 impl Response {
+    /// Responses of which an agent's run has many.
+    pub(super) fn of_agent() -> Self {
+        Self { part: true, ..Self::default() }
+    }
+
+    /// Whether a call's arguments never became whole.
+    pub(super) fn is_torn(&self) -> bool {
+        !self.arriving.is_empty()
+    }
+
+    /// The end of one response of many.
+    fn part_ended(&mut self, response: &Json<'_>, scribe: &mut Scribe) -> Result<(), ItemError> {
+        for (at, item) in (0..).zip(response.list("output")) {
+            self.item_done(at, item, scribe)?;
+        }
+        self.note_end(response);
+        self.answered.settle(scribe);
+        self.failed = None;
+        self.done.clear();
+        self.spoken.clear();
+        Ok(())
+    }
+
     fn item(&mut self, item: Item<'_>, scribe: &mut Scribe) -> Result<(), ItemError> {
         let line = match item {
             Item::Done => return Ok(()), // services that copy this API send it; the response says its own end
@@ -104,7 +134,7 @@ impl Response {
         Ok(())
     }
 
-    fn event(&mut self, event: &Json<'_>, scribe: &mut Scribe) -> Result<(), ItemError> {
+    pub(super) fn event(&mut self, event: &Json<'_>, scribe: &mut Scribe) -> Result<(), ItemError> {
         let kind = match event.text("type") {
             Some(kind) => kind,
             None if event.get("error").is_some() => "error",
@@ -139,7 +169,13 @@ impl Response {
             "response.output_item.done" => {
                 self.item_done(index(event), event.get("item").unwrap_or(&Json::Null), scribe)?;
             }
+            "response.completed" | "response.incomplete" if self.part => self.part_ended(response, scribe)?,
             "response.completed" | "response.incomplete" => self.ended(response, scribe)?,
+            "response.failed" | "error" | "response.cancelled" if self.part => {
+                self.note_end(response);
+                self.failed = failure::of(event);
+                self.answered.settle(scribe);
+            }
             "response.failed" | "error" => {
                 self.note_end(response);
                 self.answered.fail(event, scribe);
@@ -162,12 +198,12 @@ impl Response {
             self.speaking = Some(now);
         }
         self.spoken.insert((kind, now.1));
-        scribe.say(kind, &Namespace::root(), &[piece]);
+        scribe.say(kind, &self.namespace, &[piece]);
     }
 
-    fn quiet(&mut self, scribe: &mut Scribe) {
+    pub(super) fn quiet(&mut self, scribe: &mut Scribe) {
         self.speaking = None;
-        if let Some(text) = scribe.hush(&Namespace::root()) {
+        if let Some(text) = scribe.hush(&self.namespace) {
             self.text = Some(text);
         }
     }
@@ -181,11 +217,16 @@ impl Response {
             return;
         }
         let name = lossy(item, "name").unwrap_or_default();
-        self.arriving.push(Fragments::new(at, native, name, self.text.clone(), scribe));
+        self.arriving.push(Fragments::new(at, native, name, self.text.clone(), &self.namespace, scribe));
     }
 
     /// An item is complete: what of it was not told yet is told now.
-    fn item_done(&mut self, at: u64, item: &Json<'_>, scribe: &mut Scribe) -> Result<(), ItemError> {
+    pub(super) fn item_done(
+        &mut self,
+        at: u64,
+        item: &Json<'_>,
+        scribe: &mut Scribe,
+    ) -> Result<(), ItemError> {
         self.quiet(scribe);
         if !self.done.insert(at) {
             return Ok(());
@@ -223,7 +264,7 @@ impl Response {
 
     fn whole(&mut self, kind: Kind, text: Option<&JsonStr<'_>>, scribe: &mut Scribe) {
         if let Some(text) = text {
-            scribe.say(kind, &Namespace::root(), &[text]);
+            scribe.say(kind, &self.namespace, &[text]);
             self.quiet(scribe);
         }
     }
@@ -257,7 +298,7 @@ impl Response {
             }
             (_, None) => "{}".to_owned(),
         };
-        let at = scribe.start(&native, &name, &arguments, &Namespace::root(), self.text.clone())?;
+        let at = scribe.start(&native, &name, &arguments, &self.namespace, self.text.clone())?;
         let result = match kind {
             "mcp_call" => item.get("output"),
             "code_interpreter_call" => item.get("outputs"),

@@ -231,7 +231,7 @@ fn check(recording: &Recording, runs: &[Run]) {
         turns => turns,
     };
     assert_eq!(terminals, wanted, "{name}");
-    let callers = !["claude-agent-sdk", "strands"].contains(&recording.harness);
+    let callers = !["claude-agent-sdk", "strands", "openai-agents"].contains(&recording.harness);
     let texts: Vec<String> = runs.iter().map(|run| final_text(run, callers)).collect();
     assert!(matches(expected.text("final_text").unwrap(), texts.last().unwrap()), "{name}: {texts:?}");
     if expected.get("final_texts").is_some() {
