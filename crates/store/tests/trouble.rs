@@ -1,5 +1,5 @@
 //! Disks and directories in trouble: each gets an error that names cause and remedy, and nothing acknowledged is lost.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
