@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use causeway_contract::Limits;
 use causeway_contract::id::{ConversationId, Name, check_id};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -17,6 +17,9 @@ use crate::problem::Problem;
 
 /// The most that is read and thrown away so that the sender of an oversized body can read the refusal.
 const DRAINED: usize = 64 << 20;
+
+/// Where else than in the body a caller may put the idempotency key.
+const KEY_HEADER: &str = "idempotency-key";
 
 /// The whole body.
 ///
@@ -126,6 +129,24 @@ impl<'a> Fields<'a> {
         self.text(name)?.ok_or_else(|| Problem::field(name, "is required"))
     }
 
+    /// The member `idempotency_key`, or the key that came as a header.
+    ///
+    /// # Errors
+    /// 422 when the member is no id, or when both are given and differ.
+    pub fn idempotency_key(&self, header: Option<String>) -> Result<Option<String>, Problem> {
+        const NAME: &str = "idempotency_key";
+        if self.raw(NAME).is_none() {
+            return Ok(header);
+        }
+        let member = self.id(NAME)?;
+        match header {
+            Some(header) if header != member => {
+                Err(Problem::field(NAME, "is not the one of the header Idempotency-Key; send one of them"))
+            }
+            _ => Ok(Some(member)),
+        }
+    }
+
     /// An id that must be there and keep the bounds of ids.
     ///
     /// # Errors
@@ -135,6 +156,25 @@ impl<'a> Fields<'a> {
         check_id(&id, Limits::DEFAULT.id_bytes).map_err(|fault| Problem::field(name, fault.to_string()))?;
         Ok(id)
     }
+}
+
+/// The key of the header `Idempotency-Key`, as it was written.
+///
+/// # Errors
+/// 422 where it breaks the bounds of ids, or comes twice with different values.
+pub fn key_header(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let bad = |message: String| {
+        let message = format!("the header Idempotency-Key {message}");
+        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_request", message)
+    };
+    let mut all = headers.get_all(KEY_HEADER).iter();
+    let Some(first) = all.next() else { return Ok(None) };
+    if all.any(|other| other != first) {
+        return Err(bad("comes twice with different values".to_owned()));
+    }
+    let key = first.to_str().map_err(|_| bad("must be printable ASCII".to_owned()))?;
+    check_id(key, Limits::DEFAULT.id_bytes).map_err(|fault| bad(fault.to_string()))?;
+    Ok(Some(key.to_owned()))
 }
 
 /// An agent's id of a request.
@@ -167,6 +207,34 @@ mod tests {
         assert_eq!(fields.raw("n"), Some("1"));
         assert_eq!(fields.text("n").unwrap_err(), Problem::field("n", "must be a string"));
         assert_eq!(fields.required("gone").unwrap_err(), Problem::field("gone", "is required"));
+    }
+
+    #[test]
+    fn the_idempotency_key_comes_from_the_body_or_the_header_but_not_differently_from_both() {
+        let key = |body: &str, keys: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for key in keys {
+                headers.append(KEY_HEADER, key.parse().unwrap());
+            }
+            Fields::parse(body.as_bytes())?.idempotency_key(key_header(&headers)?)
+        };
+        let given = |key: &str| Ok(Some(key.to_owned()));
+        assert_eq!(key("{}", &[]), Ok(None));
+        assert_eq!(key("{}", &["a"]), given("a"));
+        assert_eq!(key("{}", &["a", "a"]), given("a"));
+        assert_eq!(key(r#"{"idempotency_key":null}"#, &["a"]), given("a"));
+        assert_eq!(key(r#"{"idempotency_key":"a"}"#, &[]), given("a"));
+        assert_eq!(key(r#"{"idempotency_key":"a"}"#, &["a"]), given("a"));
+        let long = "x".repeat(257);
+        for (body, keys) in [
+            (r#"{"idempotency_key":"a"}"#, ["b"].as_slice()),
+            (r#"{"idempotency_key":7}"#, &["a"]),
+            ("{}", &["a", "b"]),
+            ("{}", &[""]),
+            ("{}", &[&long]),
+        ] {
+            assert_eq!(key(body, keys).unwrap_err().status, 422, "{body} {keys:?}");
+        }
     }
 
     #[test]

@@ -247,6 +247,15 @@ fn an_answer_by_run_is_a_run_once_and_a_refusal_ever_after() {
     assert_eq!(ended(&gateway.client, &run_id)["status"], "finished");
     let again = resume(&gateway, &run, &to(&run, "k", &approve("call_h1")));
     assert_eq!((again.status, runs::text(&value(again), "run_id")), (202, run_id.clone()));
+    let mut by_header = to(&run, "k", &approve("call_h1"));
+    by_header.as_object_mut().unwrap().remove("idempotency_key");
+    let path = format!("/api/v1/runs/{}/resume", runs::text(&run, "run_id"));
+    let headers = [("content-type", "application/json"), ("idempotency-key", "k")];
+    let again = gateway.client.send("POST", &path, &headers, Some(by_header.to_string().as_bytes()));
+    assert_eq!((again.status, runs::text(&value(again), "run_id")), (202, run_id.clone()));
+    let differs = to(&run, "k2", &approve("call_h1")).to_string();
+    let differs = gateway.client.send("POST", &path, &headers, Some(differs.as_bytes()));
+    assert_eq!(code(differs), (422, "invalid_request".to_owned()));
     let reject = json!({"decisions": [{"tool_call_id": "call_h1", "decision": "reject"}]});
     let other = resume(&gateway, &run, &to(&run, "k", &reject));
     assert_eq!(code(other), (422, "idempotency_key_reused".to_owned()));

@@ -41,6 +41,21 @@ fn the_same_key_and_body_start_one_run_and_another_body_is_refused() {
     let other = gateway.client.post("/api/v1/runs", &body("other", "k1"));
     assert_eq!(other.status, 422);
     assert_eq!(value(other)["error"]["code"], "idempotency_key_reused");
+    // The key may come as a header too, but not as two different keys.
+    let with_header = |body: String, key: &str| {
+        let headers = [("content-type", "application/json"), ("idempotency-key", key)];
+        gateway.client.send("POST", "/api/v1/runs", &headers, Some(body.as_bytes()))
+    };
+    let plain = json!({"agent_id": "tour", "conversation_id": "c", "message": "hello"}).to_string();
+    for body in [plain.clone(), body("hello", "k1")] {
+        let again = with_header(body, "k1");
+        assert_eq!((again.status, runs::text(&value(again), "run_id")), (202, ids[0].clone()));
+    }
+    for (body, key) in [(body("hello", "k1"), "k2"), (plain, " ")] {
+        let refused = with_header(body, key);
+        assert_eq!(refused.status, 422);
+        assert_eq!(value(refused)["error"]["code"], "invalid_request");
+    }
     let list = value(gateway.client.get("/api/v1/runs"));
     assert_eq!(list["runs"].as_array().unwrap().len(), 1);
 

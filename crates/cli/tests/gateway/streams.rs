@@ -169,6 +169,29 @@ fn cursors_that_are_none_are_refused() {
 }
 
 #[test]
+fn unknown_query_parameters_are_refused_by_their_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let gateway = Gateway::start(dir.path(), &recorded_agents(&[("tour", "text_plain", "fast", "")]));
+    let run_id = runs::create(&gateway.client, "tour", "c");
+    runs::ended(&gateway.client, &run_id);
+    let run = format!("/api/v1/runs/{run_id}");
+    for (path, wrong) in [
+        (format!("{run}/stream?protcol=agui"), "protcol"),
+        (format!("{run}/events?after=0&protocol=agui"), "protocol"),
+        ("/api/v1/runs?stauts=error".to_owned(), "stauts"),
+        ("/api/v1/interrupts?agent_id=tour".to_owned(), "agent_id"),
+        ("/api/v1/conversations/c/interrupt-state?agent=tour".to_owned(), "agent"),
+    ] {
+        let response = gateway.client.get(&path);
+        assert_eq!(response.status, 400, "{path}");
+        let answer = runs::value(response);
+        assert_eq!(answer["error"]["code"], "invalid_parameter", "{path}");
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(message.contains(&format!("unknown parameters: `{wrong}`; known are ")), "{path}: {message}");
+    }
+}
+
+#[test]
 fn a_quiet_replay_stream_is_kept_alive_by_comments_and_an_established_one_is_not() {
     let dir = tempfile::tempdir().unwrap();
     let settings = format!(

@@ -33,6 +33,7 @@ pub async fn resume(
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response<Body>, Problem> {
+    let key = body::key_header(request.headers())?;
     let body = body::read(request, app.settings.max_body, app.settings.body_timeout).await?;
     let fields = Fields::parse(&body)?;
     fields.only(&["interrupt_id", "revision", "idempotency_key", "decisions", "values", "dismissed"])?;
@@ -43,10 +44,7 @@ pub async fn resume(
         .and_then(|text| text.parse().ok())
         .map(Revision::new)
         .ok_or_else(|| Problem::field("revision", "must be the number that the interrupt shows"))?;
-    let idempotency_key = match fields.raw("idempotency_key") {
-        Some(_) => Some(fields.id("idempotency_key")?.into()),
-        None => None,
-    };
+    let idempotency_key = fields.idempotency_key(key)?.map(Into::into);
     let answer = answer(&fields)?;
     let run_id = find(&app, &id).await?.run_id;
     let answer = AnswerRun {

@@ -21,7 +21,7 @@ pub async fn interrupt_state(
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response<Body>, Problem> {
-    let query = Query::of(request.uri())?;
+    let query = Query::of(request.uri(), &["agent_id"])?;
     let agent_id = query
         .text("agent_id")
         .map(|id| Name::new(id.to_owned()).map_err(|_| Problem::parameter("agent_id is no id")))
@@ -46,7 +46,7 @@ pub async fn interrupt_state(
 
 /// `GET /api/v1/interrupts?status=pending`
 pub async fn interrupts(State(app): State<App>, request: Request) -> Result<Response<Body>, Problem> {
-    let query = Query::of(request.uri())?;
+    let query = Query::of(request.uri(), &["status"])?;
     if query.text("status").is_some_and(|status| status != "pending") {
         return Err(Problem::parameter("status must be pending; others are found with their runs"));
     }

@@ -8,18 +8,39 @@ use causeway_contract::event::Sequence;
 
 use crate::problem::Problem;
 
-/// The parameters of one request. Unknown ones are ignored.
+/// So many characters of the name of an unknown parameter are told back.
+const SHOWN: usize = 64;
+/// And so many names.
+const SHOWN_NAMES: usize = 8;
+
+/// The parameters of one request.
+#[derive(Debug)]
 pub struct Query(HashMap<String, String>);
 
 impl Query {
-    /// Reads the query of `uri`; of a repeated parameter the last counts.
+    /// Reads the query of `uri`; of a repeated parameter the last counts. One that is not in `known` would be
+    /// without effect, so it is refused: a misspelt `protocol` must not turn into the default.
     ///
     /// # Errors
-    /// 400 when it is not readable.
-    pub fn of(uri: &Uri) -> Result<Self, Problem> {
-        AxumQuery::try_from_uri(uri)
-            .map(|AxumQuery(parameters)| Self(parameters))
-            .map_err(|_| Problem::parameter("the query is not readable"))
+    /// 400 when it is not readable or holds an unknown parameter.
+    pub fn of(uri: &Uri, known: &[&str]) -> Result<Self, Problem> {
+        let AxumQuery(parameters) = AxumQuery::<HashMap<String, String>>::try_from_uri(uri)
+            .map_err(|_| Problem::parameter("the query is not readable"))?;
+        let mut unknown: Vec<String> = parameters
+            .keys()
+            .filter(|name| !known.contains(&name.as_str()))
+            .map(|name| format!("`{}`", name.chars().take(SHOWN).collect::<String>().escape_debug()))
+            .collect();
+        if unknown.is_empty() {
+            return Ok(Self(parameters));
+        }
+        unknown.sort_unstable();
+        unknown.truncate(SHOWN_NAMES);
+        Err(Problem::parameter(format!(
+            "the query holds unknown parameters: {}; known are {}",
+            unknown.join(", "),
+            known.join(", ")
+        )))
     }
 
     /// A parameter as it was written.
@@ -81,8 +102,19 @@ mod tests {
     }
 
     #[test]
+    fn an_unknown_parameter_is_refused_by_its_name() {
+        let refused = |text: &'static str| Query::of(&Uri::from_static(text), &["protocol", "after"]);
+        assert!(refused("/x").is_ok() && refused("/x?after=1&protocol=agui").is_ok());
+        let message = "the query holds unknown parameters: `\\u{1b}z`, `protcol`; known are protocol, after";
+        let problem = refused("/x?protcol=agui&after=1&%1Bz=1").unwrap_err();
+        assert_eq!(problem, Problem::parameter(message));
+        assert_eq!(problem.status, 400);
+    }
+
+    #[test]
     fn a_number_stays_in_its_range() {
-        let query = Query::of(&Uri::from_static("/x?limit=7&wait=31&bad=a&e=%C3%A9")).unwrap();
+        let uri = Uri::from_static("/x?limit=7&wait=31&bad=a&e=%C3%A9");
+        let query = Query::of(&uri, &["limit", "wait", "bad", "e", "gone"]).unwrap();
         assert_eq!(query.number("limit", 1, 1..=10), Ok(7));
         assert_eq!(query.number("gone", 1, 1..=10), Ok(1));
         assert!(query.number("wait", 0, 0..=30).is_err());

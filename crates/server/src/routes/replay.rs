@@ -24,7 +24,7 @@ pub async fn stream(
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response<Body>, Problem> {
-    let query = Query::of(request.uri())?;
+    let query = Query::of(request.uri(), &["protocol", "after"])?;
     let protocol = match query.text("protocol") {
         None => Protocol::Canonical,
         Some(name) => Protocol::parse(name)

@@ -23,19 +23,16 @@ const MAX_ANSWER: usize = 8 << 20;
 
 /// `POST /api/v1/runs`
 pub async fn create(State(app): State<App>, request: Request) -> Result<Response<Body>, Problem> {
+    let key = body::key_header(request.headers())?;
     let body = body::read(request, app.settings.max_body, app.settings.body_timeout).await?;
     let fields = Fields::parse(&body)?;
     fields.only(&["agent_id", "conversation_id", "message", "idempotency_key"])?;
     let agent = fields.id("agent_id")?;
     let conversation = fields.id("conversation_id")?;
     let message = fields.required("message")?;
-    let idempotency = match fields.sent("idempotency_key") && fields.raw("idempotency_key").is_some() {
-        true => Some(Idempotency {
-            key: fields.id("idempotency_key")?.into(),
-            body_hash: hash(&[&agent, &conversation, &message]),
-        }),
-        false => None,
-    };
+    let idempotency = fields
+        .idempotency_key(key)?
+        .map(|key| Idempotency { key: key.into(), body_hash: hash(&[&agent, &conversation, &message]) });
     let agent_id = body::name("agent_id", &agent)?;
     let conversation_id = body::conversation("conversation_id", &conversation)?;
     let start = StartRun::new(app.owner(), agent_id, conversation_id, message).idempotency(idempotency);
@@ -46,7 +43,8 @@ pub async fn create(State(app): State<App>, request: Request) -> Result<Response
 
 /// `GET /api/v1/runs`
 pub async fn list(State(app): State<App>, request: Request) -> Result<Response<Body>, Problem> {
-    let query = Query::of(request.uri())?;
+    let known = ["status", "agent_id", "conversation_id", "since", "until", "limit", "cursor"];
+    let query = Query::of(request.uri(), &known)?;
     let status = query
         .text("status")
         .map(|text| {
@@ -99,7 +97,7 @@ pub async fn events(
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response<Body>, Problem> {
-    let query = Query::of(request.uri())?;
+    let query = Query::of(request.uri(), &["after", "wait", "limit"])?;
     let mut after = query.cursor("after")?;
     let wait = Duration::from_secs(query.number("wait", 0, 0..=30)?);
     let limit = usize::try_from(query.number("limit", 500, 1..=5000)?).unwrap_or(500);
