@@ -30,7 +30,7 @@ pub struct Seed {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum SeedFault {
     /// It is not one JSON object.
-    #[error("is not a JSON object: {0}")]
+    #[error("is not a JSON object")]
     Json(#[from] DecodeError),
     /// A key is not one of a seed's.
     #[error("has the unknown key {key:?}; known are open_tool_calls, delegations, rejected")]

@@ -114,6 +114,6 @@ pub enum OpenError {
         what: String,
     },
     /// The store could not be read or written for recovery.
-    #[error("recovery: {0}")]
+    #[error("cannot recover what an earlier gateway left")]
     Store(#[from] causeway_store::Error),
 }

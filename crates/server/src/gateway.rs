@@ -37,9 +37,7 @@ pub struct Gateway {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The address cannot be had.
-    #[error(
-        "cannot listen on {address}: {source} (stop what listens there, or choose another with --listen)"
-    )]
+    #[error("cannot listen on {address}; free it, or choose another address with --listen")]
     Listen {
         /// The address.
         address: SocketAddr,
@@ -47,7 +45,7 @@ pub enum OpenError {
         source: std::io::Error,
     },
     /// The store cannot be opened.
-    #[error("cannot open the store: {0}")]
+    #[error("cannot open the store")]
     Store(#[from] causeway_store::Unavailable),
     /// The engine cannot be opened.
     #[error(transparent)]
