@@ -1,5 +1,7 @@
 //! `causeway config check|show`: whether the settings are valid, and what holds after file, environment and flags.
 
+mod ground;
+
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -22,7 +24,8 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Say whether a configuration is valid: unknown keys, bad values, secrets in plain text.
+    /// Say whether a configuration is valid: unknown keys, bad values, secrets in plain text, harnesses without an
+    /// adapter, recordings and programs that are not there.
     #[command(after_help = "Example:\n  causeway config check causeway.toml")]
     Check {
         /// The file; `-` is stdin [default: causeway.toml]
@@ -49,6 +52,16 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
             let file = file.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_FILE));
             match read(&file)? {
                 Ok(config) => {
+                    let ground = ground::survey(&config);
+                    for finding in &ground.findings {
+                        say(&told(&file, finding))?;
+                    }
+                    for note in &ground.notes {
+                        say(&format!("{} (a note)", told(&file, note)))?;
+                    }
+                    if !ground.findings.is_empty() {
+                        return Ok(Exit::Findings);
+                    }
                     let count = config.agents.len();
                     let agents = if count == 1 { "agent" } else { "agents" };
                     say(&format!("{}: valid, {count} {agents}", file.display()))?;

@@ -78,18 +78,62 @@ fn what_cannot_be_read_is_told_with_status_two() {
     let (status, _, stderr) = run(&["runs", "list", "--data", here]);
     assert_eq!(status, Some(2));
     assert!(stderr.contains("does not exist"), "{stderr}");
-    let (status, _, stderr) = run(&["runs", "list", "--url", "http://127.0.0.1:1"]);
-    assert_eq!(status, Some(2));
+    let (status, stdout, stderr) = run(&["runs", "list", "--url", "http://127.0.0.1:1"]);
+    assert_eq!((status, stdout.as_str()), (Some(2), ""), "no head over nothing");
     assert!(stderr.contains("is the gateway running?"), "{stderr}");
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let (status, _, stderr) = run(&["runs", "list", "--data", file.to_str().unwrap()]);
+    assert_eq!(status, Some(2));
+    assert!(stderr.contains("is a file, not a directory"), "{stderr}");
     assert_eq!(run(&["runs", "list", "--url", "ftp://x"]).0, Some(2));
+}
+
+#[test]
+fn a_list_takes_one_place_and_a_limit_that_both_places_know() {
+    for place in [["--url", "http://127.0.0.1:1"], ["--data", "nowhere"]] {
+        for limit in ["0", "501", "-1", "x", "99999999999999999999"] {
+            let (status, stdout, stderr) = run(&["runs", "list", "--limit", limit, place[0], place[1]]);
+            assert_eq!((status, stdout.as_str()), (Some(2), ""), "{limit}");
+            assert!(stderr.contains("must be a whole number from 1 to 500"), "{limit}: {stderr}");
+        }
+    }
+    let (status, _, stderr) = run(&["runs", "list", "--url", "http://127.0.0.1:1", "--data", "nowhere"]);
+    assert_eq!(status, Some(2));
+    assert!(stderr.contains("cannot be used with"), "{stderr}");
+}
+
+#[test]
+fn an_error_says_every_part_of_its_chain_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("file");
+    std::fs::write(&data, "").unwrap();
+    let data = data.to_str().unwrap();
+    let (status, _, stderr) = run(&["serve", "--data", data, "--listen", "127.0.0.1:0"]);
+    assert_eq!(status, Some(2));
+    let told = format!(
+        "causeway: cannot open the store: {data}: is a file, not a directory (name a directory with --data)\n"
+    );
+    assert_eq!(stderr.lines().last().map(|line| format!("{line}\n")), Some(told), "{stderr}");
+    let (status, _, stderr) = run(&["encode", "--to", "custom", "--resume", "{", "/dev/null"]);
+    assert_eq!(status, Some(2));
+    let told =
+        "the value of --resume: is not a JSON object: the line is not JSON: a key was expected at byte 1";
+    assert_eq!(stderr, format!("causeway: {told}\n"));
 }
 
 #[test]
 fn config_check_tells_every_finding_and_show_prints_what_holds() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../causeway.example.toml");
     let example = example.to_str().unwrap();
-    let (status, stdout, stderr) = run(&["config", "check", example]);
-    assert_eq!(status, Some(0), "{stdout}{stderr}");
+    // Its paths are relative to the checkout, whose root a fresh clone's user stands in.
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let check = |file: &str| {
+        let output = causeway().args(["config", "check", file]).current_dir(&root).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (status, stdout) = check(example);
+    assert_eq!(status, Some(0), "{stdout}");
 
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("bad.toml");
@@ -116,7 +160,52 @@ fn config_check_tells_every_finding_and_show_prints_what_holds() {
     assert!(shown.starts_with("[server]\nlisten = \"127.0.0.1:9\"\n"), "{shown}");
     let again = dir.path().join("shown.toml");
     std::fs::write(&again, &shown).unwrap();
-    assert_eq!(run(&["config", "check", again.to_str().unwrap()]).0, Some(0), "what is shown is valid");
+    assert_eq!(check(again.to_str().unwrap()).0, Some(0), "what is shown is valid");
+}
+
+#[test]
+fn config_check_tells_what_the_agents_would_miss() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().to_str().unwrap();
+    std::fs::write(dir.path().join("empty.jsonl"), "").unwrap();
+    std::fs::write(dir.path().join("setup.sh"), "").unwrap();
+    let agents = [
+        ("a", "nonesuch", "recording = { file = \"DIR/empty.jsonl\" }"),
+        ("b", "langgraph", "recording = { file = \"DIR/gone.jsonl\" }"),
+        ("c", "deepagents", "recording = { file = \"DIR\" }"),
+        ("d", "deepagents", "process = { command = [\"DIR/bin/worker\"] }"),
+        ("e", "deepagents", "process = { command = [\"python3\", \"worker.py\"] }"),
+        ("f", "deepagents", "process = { command = [\"{data_dir}/worker\"] }"),
+        ("g", "deepagents", "process = { command = [\"DIR/.venv/bin/python\"] }"),
+    ];
+    let settings = |agents: &[(&str, &str, &str)]| {
+        let all = agents.iter().map(|(id, harness, driver)| {
+            format!("[agents.{id}]\nharness = \"{harness}\"\ndriver.{}\n", driver.replace("DIR", place))
+        });
+        let file = dir.path().join("causeway.toml");
+        std::fs::write(&file, all.collect::<String>()).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let file = settings(&agents);
+    let (status, stdout, stderr) = run(&["config", "check", &file]);
+    let note = format!(
+        "{file}: agents.g.driver.process.command: there is no program {place}/.venv/bin/python yet; \
+         run {place}/setup.sh, which makes it (a note)\n"
+    );
+    let lines = stdout.lines().collect::<Vec<_>>();
+    assert_eq!((status, lines.len()), (Some(1), 6), "{stdout}{stderr}");
+    assert!(lines[0].starts_with(&format!("{file}: agents.a.harness: no adapter for `nonesuch`; known are")));
+    assert_eq!(
+        lines[1..].join("\n") + "\n",
+        format!(
+            "{file}: agents.a.driver.recording.file: {place}/empty.jsonl is empty; there is nothing to play\n\
+             {file}: agents.b.driver.recording.file: cannot read {place}/gone.jsonl: No such file or directory (os error 2)\n\
+             {file}: agents.c.driver.recording.file: {place} is a directory, not a recording\n\
+             {file}: agents.d.driver.process.command: there is no program {place}/bin/worker\n{note}"
+        )
+    );
+    let (status, stdout, _) = run(&["config", "check", &settings(&agents[4..])]);
+    assert_eq!((status, stdout), (Some(0), format!("{note}{file}: valid, 3 agents\n")));
 }
 
 #[test]

@@ -25,7 +25,13 @@ pub struct Args {
 #[derive(Debug, clap::Args)]
 struct From {
     /// A gateway
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8787", global = true)]
+    #[arg(
+        long,
+        value_name = "URL",
+        default_value = "http://127.0.0.1:8787",
+        global = true,
+        conflicts_with = "data"
+    )]
     url: String,
     /// A data directory instead; it is read only, also while a gateway uses it
     #[arg(long, value_name = "DIR", global = true)]
@@ -108,9 +114,17 @@ struct Filter {
     /// Created before this time (RFC 3339)
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
-    /// At most so many
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    /// At most so many, 1 to 500
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = limit, allow_negative_numbers = true)]
     limit: usize,
+}
+
+/// The most runs of one list, as with `GET /api/v1/runs`.
+const MAX_LIMIT: usize = 500;
+
+fn limit(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=MAX_LIMIT).contains(number));
+    number.ok_or_else(|| format!("must be a whole number from 1 to {MAX_LIMIT}"))
 }
 
 /// How long `tail` asks a gateway to hold its answer back until there is something new.
@@ -155,9 +169,6 @@ fn open(from: &From) -> anyhow::Result<Box<dyn Source>> {
 fn list(from: &mut Box<dyn Source>, filter: &Filter, format: Format) -> anyhow::Result<()> {
     let mut cursor = None;
     let mut left = filter.limit;
-    if format == Format::Text {
-        line(&print::run_heads())?;
-    }
     while left > 0 {
         let page = from.list(&List {
             status: filter.status.as_deref(),
@@ -165,9 +176,13 @@ fn list(from: &mut Box<dyn Source>, filter: &Filter, format: Format) -> anyhow::
             conversation_id: filter.conversation.as_deref(),
             since: filter.since.as_deref(),
             until: filter.until.as_deref(),
-            limit: left.min(500),
+            limit: left,
             cursor: cursor.as_deref(),
         })?;
+        // Not before there is an answer: a failure leaves no empty table behind.
+        if format == Format::Text && cursor.is_none() {
+            line(&print::run_heads())?;
+        }
         left = left.saturating_sub(page.runs.len());
         for run in &page.runs {
             line(&match format {
