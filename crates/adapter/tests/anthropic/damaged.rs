@@ -4,10 +4,9 @@
 #[path = "../../../../fuzz/bodies/anthropic.rs"]
 mod body;
 
-use std::time::{Duration, Instant};
-
 use causeway_contract::event::EventData;
 
+use crate::damage::{Dice, damage, rounds};
 use crate::support::{Recording, Run, options, play, recordings, try_play};
 
 /// Holds what a cut recording gives against the whole one.
@@ -40,22 +39,10 @@ fn a_recording_cut_at_any_line_or_byte_never_claims_more_than_came() {
             check_cut(&recording, &whole, at);
             at += line.len();
         }
-        let mut dice = Dice(7);
+        let mut dice = Dice::of(7);
         for _ in 0..100 {
             check_cut(&recording, &whole, dice.roll(recording.lines.len()));
         }
-    }
-}
-
-/// A small generator of our own, so that a failing round can be named by its number.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % u64::try_from(sides.max(1)).unwrap()).unwrap()
     }
 }
 
@@ -117,72 +104,18 @@ const WORDS: &[&str] = &[
     "\"end\"",
 ];
 
-fn damage(lines: &mut Vec<Vec<u8>>, dice: &mut Dice) {
-    for _ in 0..=dice.roll(6) {
-        if lines.is_empty() {
-            return;
-        }
-        let (a, b) = (dice.roll(lines.len()), dice.roll(lines.len()));
-        match dice.roll(9) {
-            0 => {
-                lines.remove(a);
-            }
-            1 => {
-                let line = lines[a].clone();
-                lines.insert(b, line);
-            }
-            2 => lines.swap(a, b),
-            3 => {
-                let at = dice.roll(lines[a].len());
-                lines[a].truncate(at);
-            }
-            4 => {
-                let at = dice.roll(lines[a].len());
-                if let Some(byte) = lines[a].get_mut(at) {
-                    *byte = u8::try_from(dice.roll(256)).unwrap();
-                }
-            }
-            5 => {
-                let moved = lines.remove(a);
-                lines.insert(b.min(lines.len()), moved);
-            }
-            _ => {
-                let text = String::from_utf8_lossy(&lines[a]).into_owned();
-                let present: Vec<&&str> = WORDS.iter().filter(|word| text.contains(**word)).collect();
-                if !present.is_empty() {
-                    let (from, to) = (present[dice.roll(present.len())], WORDS[dice.roll(WORDS.len())]);
-                    let changed =
-                        if dice.roll(2) == 0 { text.replace(*from, to) } else { text.replacen(*from, to, 1) };
-                    lines[a] = changed.into_bytes();
-                }
-            }
-        }
-    }
-}
-
-/// The time for one of the `count` recordings: all of `CAUSEWAY_FUZZ_SECONDS` (default 2) together.
-fn budget(count: u32) -> Duration {
-    let seconds = std::env::var("CAUSEWAY_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(2);
-    Duration::from_secs(seconds) / count
-}
-
 #[test]
 fn no_damage_to_a_recording_makes_an_adapter_break_a_rule() {
     for recording in recordings() {
         let whole: Vec<Vec<u8>> = recording.lines.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
         let messages = recording.harness == "anthropic-messages";
-        let end = Instant::now() + budget(24);
-        for round in 1_u64.. {
-            if round > 20 && Instant::now() > end {
-                break;
-            }
-            let mut dice = Dice(round.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        rounds(24, |mut dice| {
             // From anywhere, so that what follows an end is not all late.
             let mut lines = whole[if dice.roll(2) == 0 { 0 } else { dice.roll(whole.len()) }..].to_vec();
-            damage(&mut lines, &mut dice);
+            damage(&mut lines, &mut dice, WORDS);
             let mut data = vec![u8::try_from(dice.roll(64)).unwrap() << 1 | u8::from(messages)];
             data.extend(lines.join(&b'\n'));
             body::anthropic(&data);
-        }
+        });
     }
 }

@@ -4,8 +4,7 @@
 #[path = "../../../../fuzz/bodies/bedrock.rs"]
 mod body;
 
-use std::time::{Duration, Instant};
-
+use crate::damage::{damage, rounds};
 use crate::support::{AGENTCORE, Recording, options, play, recordings};
 
 /// A cut stream says what the whole one says as far as it goes, and succeeds only where its end came.
@@ -71,18 +70,6 @@ fn a_spoiled_byte_of_a_frame_is_refused_and_nothing_after_it_is_read() {
     }
 }
 
-/// A small generator of our own, so that a failing round can be named by its number.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % u64::try_from(sides.max(1)).unwrap()).unwrap()
-    }
-}
-
 /// Words that mean something to the adapters; any may stand in the place of any other.
 const WORDS: &[&str] = &[
     "\"messageStart\"",
@@ -120,68 +107,20 @@ const WORDS: &[&str] = &[
     "true",
 ];
 
-fn damage(lines: &mut Vec<Vec<u8>>, dice: &mut Dice) {
-    for _ in 0..=dice.roll(6) {
-        if lines.is_empty() {
-            return;
-        }
-        let (a, b) = (dice.roll(lines.len()), dice.roll(lines.len()));
-        match dice.roll(8) {
-            0 => {
-                lines.remove(a);
-            }
-            1 => {
-                let line = lines[a].clone();
-                lines.insert(b, line);
-            }
-            2 => lines.swap(a, b),
-            3 => {
-                let at = dice.roll(lines[a].len());
-                lines[a].truncate(at);
-            }
-            4 => {
-                let at = dice.roll(lines[a].len());
-                if let Some(byte) = lines[a].get_mut(at) {
-                    *byte = u8::try_from(dice.roll(256)).unwrap();
-                }
-            }
-            _ => {
-                let text = String::from_utf8_lossy(&lines[a]).into_owned();
-                let present: Vec<&&str> = WORDS.iter().filter(|word| text.contains(**word)).collect();
-                if !present.is_empty() {
-                    let (from, to) = (present[dice.roll(present.len())], WORDS[dice.roll(WORDS.len())]);
-                    lines[a] = text.replacen(*from, to, 1).into_bytes();
-                }
-            }
-        }
-    }
-}
-
-/// The time for one of the `count` streams: all of `CAUSEWAY_FUZZ_SECONDS` (default 2) together.
-fn budget(count: u32) -> Duration {
-    let seconds = std::env::var("CAUSEWAY_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(2);
-    Duration::from_secs(seconds) / count
-}
-
 #[test]
 fn no_damage_to_a_recording_makes_an_adapter_break_a_rule() {
     for recording in recordings() {
         let streams = std::iter::once(&recording.lines).chain(&recording.raw);
         for stream in streams {
             let whole: Vec<Vec<u8>> = stream.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
-            let end = Instant::now() + budget(36);
-            for round in 1_u64.. {
-                if round > 20 && Instant::now() > end {
-                    break;
-                }
-                let mut dice = Dice(round.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            rounds(36, |mut dice| {
                 let mut lines = whole[if dice.roll(2) == 0 { 0 } else { dice.roll(whole.len()) }..].to_vec();
-                damage(&mut lines, &mut dice);
+                damage(&mut lines, &mut dice, WORDS);
                 let harness = u8::from(recording.harness == AGENTCORE);
                 let mut data = vec![u8::try_from(dice.roll(128)).unwrap() << 1 | harness];
                 data.extend(lines.join(&b'\n'));
                 body::bedrock(&data);
-            }
+            });
         }
     }
 }

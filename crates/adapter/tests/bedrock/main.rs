@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods)] // tests read their data and fail loudly
 
 mod cases;
+#[path = "../damage/mod.rs"]
+mod damage;
 mod damaged;
 mod expected;
 mod leaks;

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods)] // tests read their data and fail loudly
 
 mod answers;
+#[path = "../damage/mod.rs"]
+mod damage;
 mod features;
 mod golden;
 mod mutated;

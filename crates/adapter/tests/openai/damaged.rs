@@ -4,6 +4,7 @@
 use causeway_adapter::turn::Turn;
 use causeway_contract::event::EventData;
 
+use crate::damage::{Dice, damage, rounds};
 use crate::support::{Recording, Run, options, play, recordings, try_play};
 
 /// Holds what a cut recording gives against the whole one.
@@ -30,53 +31,9 @@ fn a_recording_cut_at_any_line_or_byte_never_claims_more_than_came() {
             check_cut(&recording, &whole, at);
             at += line.len();
         }
-        let mut dice = Dice(7);
+        let mut dice = Dice::of(7);
         for _ in 0..200 {
             check_cut(&recording, &whole, dice.roll(recording.lines.len()));
-        }
-    }
-}
-
-/// A small generator of our own, so that a failing round can be named by its number.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % u64::try_from(sides.max(1)).unwrap()).unwrap()
-    }
-}
-
-fn damage(lines: &mut Vec<Vec<u8>>, dice: &mut Dice) {
-    for _ in 0..=dice.roll(6) {
-        if lines.is_empty() {
-            return;
-        }
-        let (a, b) = (dice.roll(lines.len()), dice.roll(lines.len()));
-        match dice.roll(7) {
-            0 => {
-                lines.remove(a);
-            }
-            1 => {
-                let line = lines[a].clone();
-                lines.insert(b, line);
-            }
-            2 => lines.swap(a, b),
-            3 => {
-                let at = dice.roll(lines[a].len());
-                lines[a].truncate(at);
-            }
-            _ => {
-                let text = String::from_utf8_lossy(&lines[a]).into_owned();
-                let present: Vec<&&str> = crate::WORDS.iter().filter(|word| text.contains(**word)).collect();
-                if !present.is_empty() {
-                    let (from, to) =
-                        (present[dice.roll(present.len())], crate::WORDS[dice.roll(crate::WORDS.len())]);
-                    lines[a] = text.replacen(*from, to, 1).into_bytes();
-                }
-            }
         }
     }
 }
@@ -85,10 +42,9 @@ fn damage(lines: &mut Vec<Vec<u8>>, dice: &mut Dice) {
 fn no_damage_to_a_recording_makes_an_adapter_break_a_rule() {
     for recording in recordings() {
         let whole: Vec<Vec<u8>> = recording.lines.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
-        for round in 1..=300_u64 {
-            let mut dice = Dice(round.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        rounds(21, |mut dice| {
             let mut lines = whole.clone();
-            damage(&mut lines, &mut dice);
+            damage(&mut lines, &mut dice, crate::WORDS);
             // The run panics where an event breaks a rule; a refused line leaves it as it was.
             let mut run =
                 Run::new(recording.harness, Turn::Start, options().stream_arguments(dice.roll(2) == 0));
@@ -97,7 +53,7 @@ fn no_damage_to_a_recording_makes_an_adapter_break_a_rule() {
             }
             let run = run.close();
             let terminals = run.drafts.iter().filter(|draft| draft.data.is_terminal()).count();
-            assert!(terminals <= 1, "{}: {round}", recording.name);
-        }
+            assert!(terminals <= 1, "{}", recording.name);
+        });
     }
 }

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods)] // tests read their data and fail loudly
 
+#[path = "../damage/mod.rs"]
+mod damage;
 #[path = "../openai/damaged.rs"]
 mod damaged;
 #[path = "../anthropic/expected.rs"]
