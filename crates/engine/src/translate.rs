@@ -2,7 +2,6 @@
 //!
 //! Refuses harnesses that the adapter registry does not know.
 
-use causeway_adapter::checked::Checked;
 use causeway_adapter::recording::Split;
 use causeway_adapter::registry::{self, Harness};
 use causeway_adapter::turn::{Answer, AnswerError, Options};
@@ -73,8 +72,7 @@ impl Translator {
     /// # Errors
     /// The adapter begins with something else: its fault.
     pub(crate) fn open(&self, turn: Turn) -> Result<Opening, Error> {
-        let adapter = self.harness.adapter(turn, self.options.clone(), Box::new(UuidIds));
-        let mut adapter: Box<dyn Adapter> = Box::new(Checked::new(adapter, self.options.limits.clone()));
+        let mut adapter = self.harness.adapter(turn, self.options.clone(), Box::new(UuidIds));
         match adapter.poll() {
             Some(Output::Draft(draft)) => match &draft.data {
                 EventData::RunStarted(started) => {
