@@ -9,7 +9,7 @@ use causeway_contract::event::SideEffectStatus;
 use causeway_contract::id::{Name, ToolCallId};
 use causeway_contract::namespace::Namespace;
 
-use crate::json::Json;
+use crate::json::{Json, write_string};
 use crate::text;
 
 /// A call that was started in this run.
@@ -189,4 +189,25 @@ impl Calls {
             SideEffectStatus::Possible
         }
     }
+}
+/// Native call ids and the ids they were given, as a snapshot keeps them: `[[native,id],…]`.
+pub(crate) fn write_aliases(aliases: &[(String, String)], out: &mut String) {
+    out.push('[');
+    for (n, (native, id)) in aliases.iter().enumerate() {
+        out.push_str(if n > 0 { ",[" } else { "[" });
+        write_string(native, out);
+        out.push(',');
+        write_string(id, out);
+        out.push(']');
+    }
+    out.push(']');
+}
+
+/// What [`write_aliases`] wrote; `None` if it is something else.
+pub(crate) fn read_aliases(aliases: &[Json<'_>]) -> Option<Vec<(String, String)>> {
+    let pair = |alias: &Json<'_>| {
+        let text = |at: usize| Some(alias.items().get(at)?.as_str()?.lossy().into_owned());
+        Some((text(0)?, text(1)?))
+    };
+    aliases.iter().map(pair).collect()
 }

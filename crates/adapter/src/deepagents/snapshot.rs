@@ -3,6 +3,7 @@
 //! Stored with the interrupt and never shown. It keeps arguments as the harness gave them, also where the events hide
 //! secrets in them.
 
+use crate::calls;
 use crate::json::{Json, write_string};
 
 /// What a native interrupt waits for.
@@ -80,15 +81,9 @@ impl Snapshot {
             out.push_str(&pause.arguments);
             out.push('}');
         }
-        out.push_str("],\"aliases\":[");
-        for (n, (native, id)) in self.aliases.iter().enumerate() {
-            out.push_str(if n > 0 { ",[" } else { "[" });
-            write_string(native, &mut out);
-            out.push(',');
-            write_string(id, &mut out);
-            out.push(']');
-        }
-        out.push_str("]}");
+        out.push_str("],\"aliases\":");
+        calls::write_aliases(&self.aliases, &mut out);
+        out.push('}');
         out
     }
 
@@ -112,10 +107,7 @@ impl Snapshot {
                 arguments: pause.get("arguments")?.to_text(),
             });
         }
-        for alias in json.list("aliases") {
-            let text = |at: usize| Some(alias.items().get(at)?.as_str()?.lossy().into_owned());
-            snapshot.aliases.push((text(0)?, text(1)?));
-        }
+        snapshot.aliases = calls::read_aliases(json.list("aliases"))?;
         Some(snapshot)
     }
 

@@ -11,7 +11,7 @@ use causeway_contract::json::JsonObject;
 use causeway_contract::limits::Limits;
 
 use crate::adapter::ItemError;
-use crate::calls::Calls;
+use crate::calls::{self, Calls};
 use crate::deepagents::interrupt::{answer, question};
 use crate::json::{Json, write_string};
 use crate::project;
@@ -56,15 +56,9 @@ impl Snapshot {
             }
             out.push('}');
         }
-        out.push_str("],\"aliases\":[");
-        for (n, (native, id)) in self.aliases.iter().enumerate() {
-            out.push_str(if n > 0 { ",[" } else { "[" });
-            write_string(native, &mut out);
-            out.push(',');
-            write_string(id, &mut out);
-            out.push(']');
-        }
-        out.push_str("]}");
+        out.push_str("],\"aliases\":");
+        calls::write_aliases(&self.aliases, &mut out);
+        out.push('}');
         out
     }
 
@@ -81,10 +75,7 @@ impl Snapshot {
                 call: owned(pause, "call"),
             });
         }
-        for alias in json.list("aliases") {
-            let text = |at: usize| Some(alias.items().get(at)?.as_str()?.lossy().into_owned());
-            snapshot.aliases.push((text(0)?, text(1)?));
-        }
+        snapshot.aliases = calls::read_aliases(json.list("aliases"))?;
         Some(snapshot)
     }
 
