@@ -103,7 +103,9 @@ def flood(run, req):
     while True:
         chunk(run, {"number": number, "pad": "x" * 10_000})
         number += 1
-        print(number, file=open(os.environ["FLOODED"], "w"), flush=True)
+        with open(os.environ["FLOODED"] + ".new", "w") as file:
+            print(number, file=file)
+        os.replace(file.name, os.environ["FLOODED"])
 
 
 def die(run, req):
