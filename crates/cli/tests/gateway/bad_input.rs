@@ -229,10 +229,10 @@ fn bytes_that_are_no_http_and_clients_that_stall_or_vanish_hurt_nobody() {
     // Half a head, then silence: cut off in time.
     let mut stalled = TcpStream::connect(gateway.client.address).unwrap();
     stalled.write_all(b"POST /api/v1/runs HTTP/1.1\r\nhost: local").unwrap();
-    stalled.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stalled.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let began = Instant::now();
     let _answer_or_end = std::io::Read::read_to_end(&mut stalled, &mut Vec::new());
-    assert!(began.elapsed() < Duration::from_secs(15), "a stalled head holds a connection");
+    assert!(began.elapsed() < Duration::from_secs(50), "a stalled head holds a connection");
     // A head whose body never comes.
     let slow = gateway.client.raw(
         b"POST /api/v1/runs HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{",

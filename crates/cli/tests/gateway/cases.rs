@@ -111,8 +111,8 @@ fn b37_an_agent_may_ask_that_a_disconnect_cancels_its_run() {
 #[test]
 fn b55_no_stream_is_held_back() {
     let dir = tempfile::tempdir().unwrap();
-    let pause = Duration::from_millis(500);
-    let gateway = Gateway::start(dir.path(), &recorded_agents(&[("slow", "text_plain", "500ms", "")]));
+    let pause = Duration::from_millis(1500);
+    let gateway = Gateway::start(dir.path(), &recorded_agents(&[("slow", "text_plain", "1500ms", "")]));
     let mut streams = Vec::new();
     for protocol in ESTABLISHED {
         streams.push((

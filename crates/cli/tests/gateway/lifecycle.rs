@@ -275,7 +275,7 @@ fn invoke_answers_with_what_the_run_said() {
 #[test]
 fn a_shutdown_gives_every_run_its_terminal_and_every_stream_its_end() {
     let dir = tempfile::tempdir().unwrap();
-    let settings = recorded_agents(&[("slow", "text_unicode", "200ms", "")]);
+    let settings = recorded_agents(&[("slow", "text_unicode", "1s", "")]);
     let gateway = Gateway::start(dir.path(), &settings);
     let streams: Vec<_> =
         (0..4).map(|n| runs::start(&gateway.client, "slow", &format!("c{n}"), ESTABLISHED[n % 2])).collect();
