@@ -122,7 +122,7 @@ impl Tree {
 
 /// Every finding of every rule.
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree, &mut Vec<Finding>); 10] = [
+    let rules: [fn(&Tree, &mut Vec<Finding>); 11] = [
         dependency_direction,
         core_dependencies,
         core_does_no_io,
@@ -131,6 +131,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         unfinished,
         receipts_come_from_stores,
         rule_coverage,
+        harnesses_stay_in_their_folders,
         schema_is_fresh,
         links_lead_somewhere,
     ];
@@ -300,6 +301,35 @@ fn rule_coverage(tree: &Tree, findings: &mut Vec<Finding>) {
     }
 }
 
+/// A harness is known by one line of the registry: nothing else in the workspace names an adapter's folder.
+fn harnesses_stay_in_their_folders(tree: &Tree, findings: &mut Vec<Finding>) {
+    let folders: Vec<&str> = tree
+        .files()
+        .filter_map(|(name, _)| name.strip_prefix(ADAPTERS)?.strip_suffix("/catalogue.rs"))
+        .collect();
+    for (name, text) in
+        tree.sources().filter(|(name, _)| name.starts_with("crates/") && name.contains("/src/"))
+    {
+        let inside = name.strip_prefix(ADAPTERS).and_then(|rest| rest.split('/').next());
+        for (number, line) in without_tests(text).lines().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            for folder in folders.iter().filter(|folder| inside != Some(**folder)) {
+                let listed = inside == Some("registry.rs") && code.contains("::catalogue::");
+                let shared = inside.is_some_and(|inside| folders.contains(&inside));
+                let named = code.contains(&format!("causeway_adapter::{folder}"))
+                    || (inside.is_some() && code.contains(&format!("crate::{folder}::")));
+                if named && !listed && !shared {
+                    let at = format!("line {} names the adapter `{folder}`; ask the registry", number + 1);
+                    found(findings, name, "one-registry-line", at);
+                }
+            }
+        }
+    }
+}
+
+/// Where the folders of adapters stand.
+const ADAPTERS: &str = "crates/adapter/src/";
+
 fn schema_is_fresh(tree: &Tree, findings: &mut Vec<Finding>) {
     if tree.text(SCHEMA) != Some(schema_text().as_str()) {
         found(findings, SCHEMA, "schema", "differs from the types: run `cargo xtask bless schema`");
@@ -390,6 +420,24 @@ mod tests {
         let words =
             format!("// {}\n#[ignore]\nfn f() {{ {}) }}\n", concat!("TO", "DO"), concat!("todo", "!("));
         assert_eq!(run(unfinished, &[("a.rs", &words)]).len(), 3);
+    }
+
+    #[test]
+    fn a_harness_is_named_by_one_line_of_the_registry() {
+        let files = [
+            ("crates/adapter/src/mine/catalogue.rs", ""),
+            ("crates/adapter/src/mine/mod.rs", "use crate::mine::x;\n"),
+            ("crates/adapter/src/registry.rs", "const ALL: &[H] = &[crate::mine::catalogue::ENTRY];\n"),
+            ("crates/cli/src/a.rs", "use causeway_adapter::mine::Mine;\n"),
+            ("crates/adapter/src/scribe.rs", "// crate::mine::x\nuse crate::mine::x;\n"),
+        ];
+        assert_eq!(
+            run(harnesses_stay_in_their_folders, &files),
+            [
+                "crates/adapter/src/scribe.rs: one-registry-line: line 2 names the adapter `mine`; ask the registry",
+                "crates/cli/src/a.rs: one-registry-line: line 1 names the adapter `mine`; ask the registry",
+            ]
+        );
     }
 
     #[test]

@@ -115,6 +115,30 @@ pub(crate) const BUDGET_LIMIT: Failure = Failure {
 pub(crate) const HARNESS_UNAVAILABLE: Failure =
     Failure { code: "harness_unavailable", message: "The agent could not be started.", retryable: true };
 
+/// Every failure above.
+const ALL: &[Failure] = &[
+    FAILED,
+    INCOMPLETE,
+    RATE_LIMITED,
+    TIMEOUT,
+    UNAVAILABLE,
+    ACCESS_DENIED,
+    QUOTA_EXHAUSTED,
+    REQUEST_REFUSED,
+    CONTENT_FILTERED,
+    CONTEXT_TOO_LONG,
+    STREAM_BROKEN,
+    STEP_LIMIT,
+    TIME_LIMIT,
+    BUDGET_LIMIT,
+    HARNESS_UNAVAILABLE,
+];
+
+/// The first failure with this code.
+pub(crate) fn by_code(code: &str) -> Option<Failure> {
+    ALL.iter().find(|failure| failure.code == code).copied()
+}
+
 /// The failure behind an `error_type`: a word of the worker protocol or the name of an exception.
 pub(crate) fn of(error_type: &str) -> Failure {
     let name = error_type.rsplit('.').next().unwrap_or(error_type);
@@ -160,23 +184,7 @@ mod tests {
     #[test]
     fn every_failure_of_a_provider_is_explained_to_operators() {
         let page = include_str!("../../../docs/errors.md");
-        for failure in [
-            RATE_LIMITED,
-            TIMEOUT,
-            UNAVAILABLE,
-            ACCESS_DENIED,
-            QUOTA_EXHAUSTED,
-            REQUEST_REFUSED,
-            CONTENT_FILTERED,
-            CONTEXT_TOO_LONG,
-            STREAM_BROKEN,
-            STEP_LIMIT,
-            TIME_LIMIT,
-            BUDGET_LIMIT,
-            HARNESS_UNAVAILABLE,
-            FAILED,
-            INCOMPLETE,
-        ] {
+        for failure in ALL {
             let row = format!("| `{}` | {} |", failure.code, if failure.retryable { "yes" } else { "no" });
             assert!(page.contains(&row), "docs/errors.md needs a row that begins {row}");
         }

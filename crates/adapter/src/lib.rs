@@ -8,6 +8,7 @@ pub mod agentcore;
 pub mod anthropic_messages;
 pub mod bedrock_converse;
 mod calls;
+pub mod canonical;
 pub mod checked;
 pub mod claude_agent_sdk;
 pub mod deepagents;

@@ -52,6 +52,19 @@ impl Admitted {
         self.0.push_str(&shown);
     }
 
+    /// What may be shown of an object.
+    pub(crate) fn of(given: &JsonObject<'_>, limits: &Limits) -> JsonObject<'static> {
+        let mut admitted = Self::default();
+        if let Ok(given) = Json::parse(given.as_str().as_bytes()) {
+            for key in KEYS {
+                if let Some(value) = given.get(key) {
+                    admitted.put(key, value);
+                }
+            }
+        }
+        admitted.into_object(limits)
+    }
+
     /// The object.
     pub(crate) fn into_object(mut self, limits: &Limits) -> JsonObject<'static> {
         if self.0.is_empty() {

@@ -25,6 +25,7 @@
 //!
 //! Refused ([`ItemError`]): damaged frames, lines that are none of these forms, and what follows the end.
 
+pub mod catalogue;
 mod runtime;
 
 use causeway_contract::id::Reference;

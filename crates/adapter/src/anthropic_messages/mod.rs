@@ -23,6 +23,7 @@
 //!
 //! Refused ([`ItemError`]): what is none of these forms, and events after the end of the message.
 
+pub mod catalogue;
 pub(crate) mod failure;
 pub(crate) mod stream;
 

@@ -26,6 +26,7 @@
 //!
 //! Refused ([`ItemError`]): frames with a wrong checksum, what is none of these forms, and events after the end.
 
+pub mod catalogue;
 pub(crate) mod failure;
 pub(crate) mod stream;
 

@@ -33,6 +33,7 @@
 //! Refused ([`ItemError`]): what is neither of the two forms, and lines of a turn that is over.
 
 mod ask;
+pub mod catalogue;
 mod lines;
 mod native;
 mod result;

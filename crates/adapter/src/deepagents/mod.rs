@@ -25,6 +25,7 @@
 //! Refused ([`ItemError`]): what is no line of the worker protocol, and a line that comes at a moment at which it cannot.
 
 mod arguments;
+pub mod catalogue;
 pub(crate) mod interrupt;
 mod metadata;
 mod native;

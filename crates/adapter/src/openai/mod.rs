@@ -3,6 +3,7 @@
 //! Refuses nothing by itself; what an item means is said by [`responses`], [`chat`] and [`agents`].
 
 pub mod agents;
+pub mod catalogue;
 pub mod chat;
 mod failure;
 mod fragments;

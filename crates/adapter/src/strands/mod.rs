@@ -28,6 +28,7 @@
 //!
 //! Refused ([`ItemError`]): what is no object, arguments no event can hold, and events after the result.
 
+pub mod catalogue;
 mod pauses;
 mod talk;
 

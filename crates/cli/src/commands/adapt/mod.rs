@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use causeway_adapter::registry;
+use causeway_adapter::worker::WorkerLine;
 use causeway_contract::id::{ConversationId, Name, RunId};
 use causeway_contract::timestamp::Timestamp;
 
@@ -140,11 +141,13 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         }
         None => Box::new(io::stdin().lock()),
     };
-    let harness = registry::find(&args.from);
-    if harness.is_none() && args.from != "canonical" {
+    let Some(harness) = registry::find(&args.from) else {
         let known: Vec<&str> = registry::HARNESSES.iter().map(|harness| harness.id).collect();
-        bail!("no adapter for `{}` in this build; known: {}, canonical", args.from, known.join(", "));
-    }
+        bail!("no adapter for `{}` in this build; known: {}", args.from, known.join(", "));
+    };
+    // A worker's recording is native, also where its chunks hold canonical events.
+    let is_log = harness.id == "canonical" && !of_a_worker(&mut *input)?;
+    let harness = (!is_log).then_some(harness);
     let resume = args.resume_from.as_deref().map(resume::read).transpose()?;
     let clock = args.clock.clone().map_or(Clock::System, Clock::Fixed);
     let mut session = Session::new(args, clock)?;
@@ -172,6 +175,13 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     session.close()?;
     read?;
     Ok(session.exit())
+}
+
+/// Whether the first line is one of the worker protocol.
+fn of_a_worker(input: &mut dyn BufRead) -> anyhow::Result<bool> {
+    let start = input.fill_buf().context("cannot read the input")?;
+    let first = start.split(|byte| *byte == b'\n').find(|line| !line.iter().all(u8::is_ascii_whitespace));
+    Ok(first.is_some_and(|line| WorkerLine::parse(line).is_ok()))
 }
 
 /// What was sent to the harness: the file that is named, or the one found beside the stream.

@@ -1,0 +1,61 @@
+//! What the catalogue says of this harness: names, what it can do and the recordings that show it, how its adapter is made.
+//!
+//! Refuses to claim what no recording shows: a test plays each of them.
+
+use super::ClaudeAgentSdk;
+use crate::registry::{Capability, Harness, Level, can};
+
+/// Claude Agent SDK.
+pub const ENTRY: Harness = Harness {
+    id: super::HARNESS,
+    title: "Claude Agent SDK",
+    aliases: &[],
+    capabilities: CLAUDE_AGENT_SDK,
+    make: |turn, options, ids| Box::new(ClaudeAgentSdk::new(turn, options, ids)),
+    resume: super::resume_value,
+    answer: super::answer_of,
+    split: || Box::new(super::Turns::default()),
+};
+
+const CLAUDE_AGENT_SDK: &[Capability] = &[
+    can(
+        "text",
+        Level::Native,
+        "Text streams with partial messages, and comes whole without; subagents give only their last.",
+    ),
+    can(
+        "reasoning",
+        Level::Native,
+        "Thinking blocks stream as reasoning; what the provider redacts stays hidden.",
+    ),
+    can("tools", Level::Native, "The CLI runs the tools; calls, results and failures are told apart."),
+    can("tool_arguments_stream", Level::Native, "Pieces of arguments stream when the agent asks for it."),
+    can(
+        "subagents",
+        Level::Native,
+        "Each Task call is a namespace with its calls, but without streamed text.",
+    ),
+    can(
+        "tool_approval",
+        Level::Native,
+        "The CLI waits for the answer while it lives; it is lost when the process ends.",
+    ),
+    can("form_input", Level::Native, "AskUserQuestion becomes a form with a field for each question."),
+    can("resume", Level::Native, "A pause is answered in the process that asked, and in no other."),
+    can(
+        "restore",
+        Level::Unavailable,
+        "The CLI can go on with a session in a new process; this build has no driver for it.",
+    ),
+    can(
+        "cancel",
+        Level::Native,
+        "An interrupt ends the turn, in the middle of a tool too, and is reported as such.",
+    ),
+    can(
+        "usage",
+        Level::Native,
+        "The CLI's totals of the turn; with subagents where it counts them by model.",
+    ),
+    can("cost", Level::Native, "The CLI's own estimate in US dollars from list prices."),
+];
