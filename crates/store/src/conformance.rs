@@ -11,8 +11,10 @@ pub mod ending;
 pub mod fixture;
 pub mod housekeeping;
 pub mod interrupts;
+pub mod machine;
 pub mod opening;
 pub mod reading;
+pub mod reference;
 pub mod writing;
 
 use std::sync::Arc;

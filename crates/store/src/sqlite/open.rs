@@ -8,6 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use rustix::fs::Access;
 
@@ -73,6 +74,8 @@ pub(crate) fn writer(dir: &Path, max_pages: Option<u32>) -> Result<Connection, U
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(&path, flags).map_err(sql)?;
     connection.busy_timeout(BUSY).map_err(sql)?;
+    // Else every new value of a parameter has its statement planned anew, which takes longer than running it.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(sql)?;
     schema::version(&connection, &path, schema::MIGRATIONS)?;
     quick_check(&connection, &path)?;
     let mode: String =
@@ -147,6 +150,7 @@ pub(crate) fn reader(dir: &Path) -> Result<Connection, Unavailable> {
             OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
         let connection = Connection::open_with_flags(uri, flags).map_err(sql)?;
         connection.busy_timeout(BUSY).map_err(sql)?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(sql)?;
         // The first look at the file: whatever keeps it from being read shows here.
         let found = schema::version(&connection, &path, schema::MIGRATIONS)?;
         connection.pragma_update(None, "cache_size", -4 * 1024).map_err(sql)?;
