@@ -3,7 +3,7 @@
 //! An adapter refuses what it cannot read with a typed [`ItemError`]; it never repairs a stream by inventing ends
 //! of text or tools, and never claims that a state is durable.
 
-use causeway_contract::event::EventDraft;
+use causeway_contract::event::{EventDraft, EventType};
 use causeway_contract::id::{Reference, ToolCallId};
 
 /// Translates the native stream of one run.
@@ -132,5 +132,7 @@ pub enum ItemError {
         rule: String,
         /// What the validator says; ids, no content.
         message: String,
+        /// The type of the event, where it had one.
+        event_type: Option<EventType>,
     },
 }

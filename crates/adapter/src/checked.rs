@@ -51,10 +51,12 @@ impl<A: Adapter> Checked<A> {
         draft.check(&self.limits).map_err(|error| ItemError::Refused {
             rule: error.check().as_str().to_owned(),
             message: error.to_string(),
+            event_type: Some(draft.data.event_type()),
         })?;
         self.validator.accept_draft(draft, draft.data.encoded_len()).map_err(|violation| ItemError::Refused {
             rule: violation.rule().to_string(),
             message: violation.to_string(),
+            event_type: Some(draft.data.event_type()),
         })
     }
 

@@ -26,7 +26,7 @@ use crate::recording::Recording;
 use crate::repair::Repairs;
 use crate::subscription::Subscription;
 use crate::translate::Translator;
-use crate::{coordinator, process, repair, start};
+use crate::{inspect, process, repair, start};
 
 pub use causeway_adapter::registry::{Capability, Harness as HarnessInfo, Level};
 
@@ -364,20 +364,12 @@ impl Engine {
         run_id: &RunId<'_>,
         reference: &causeway_contract::id::Reference<'_>,
     ) -> Result<Arc<[u8]>, Error> {
-        Ok(self.inner.store.result(owner, run_id, reference).await?)
-    }
-
-    /// What was refused in a run, as far as this gateway remembers: the last findings of the last runs.
-    ///
-    /// # Errors
-    /// An unknown run, another owner's included, or a store that cannot serve.
-    pub async fn findings(
-        &self,
-        owner: &Owner,
-        run_id: &RunId<'_>,
-    ) -> Result<Vec<coordinator::Rejection>, Error> {
-        let run = self.inner.store.run(owner, run_id).await?;
-        Ok(self.inner.findings.of(&run.run_id))
+        match self.inner.store.result(owner, run_id, reference).await {
+            Err(causeway_store::Error::Refused(causeway_store::Refusal::UnknownResult)) => {
+                inspect::shown_result(self.inner.store.as_ref(), run_id, reference).await
+            }
+            kept => Ok(kept?),
+        }
     }
 
     /// The agents, in order of their ids.

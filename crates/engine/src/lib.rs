@@ -13,6 +13,7 @@ pub mod error;
 pub mod failure;
 mod feed;
 pub mod harness;
+pub mod inspect;
 pub mod metrics;
 pub mod process;
 mod recording;

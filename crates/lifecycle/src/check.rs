@@ -13,6 +13,7 @@ use causeway_contract::json::tokens::{Token, Tokens};
 use causeway_contract::limits::Limits;
 
 use crate::lint::{Hint, Lint, Linter};
+pub use crate::report::{Finding, Report};
 use crate::rule::Verdict;
 use crate::validator::{Boundary, Thread, Validator};
 
@@ -53,63 +54,6 @@ impl Default for Options {
             keep: 1000,
         }
     }
-}
-
-/// What was found in one run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Report {
-    /// The run, where a line named it.
-    pub run_id: Option<String>,
-    /// How many lines were of this run.
-    pub events: u64,
-    /// What breaks a rule, in order; the first is the authority.
-    pub violations: Vec<Finding>,
-    /// What is legal and odd, in order.
-    pub warnings: Vec<Finding>,
-    /// What could not be seen.
-    pub notes: Vec<String>,
-    /// How often each rule or lint was found, also beyond what is kept.
-    pub counts: BTreeMap<&'static str, u64>,
-}
-
-impl Report {
-    /// Whether no rule is broken.
-    pub fn is_valid(&self) -> bool {
-        self.totals().0 == 0
-    }
-
-    /// Whether something is legal and odd.
-    pub fn has_warnings(&self) -> bool {
-        self.totals().1 > 0
-    }
-
-    /// How many violations and how many warnings were found, also beyond what is kept.
-    pub fn totals(&self) -> (u64, u64) {
-        self.counts.iter().fold((0, 0), |(violations, warnings), (code, count)| {
-            if Lint::parse(code).is_some() {
-                (violations, warnings.saturating_add(*count))
-            } else {
-                (violations.saturating_add(*count), warnings)
-            }
-        })
-    }
-}
-
-/// A broken rule or a lint, and where.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Finding {
-    /// Which non-blank line, counted from 0; their number for a fault at the end.
-    pub index: u64,
-    /// Which line, counted from 1; the last one for a fault at the end.
-    pub line: u64,
-    /// The event's sequence, where it could be read.
-    pub sequence: Option<u64>,
-    /// The rule, the check or the lint.
-    pub code: &'static str,
-    /// What is wrong.
-    pub message: String,
-    /// Where in the event.
-    pub pointer: Option<String>,
 }
 
 /// Takes the lines of a file one after the other.
@@ -272,14 +216,7 @@ impl Checker {
         }
         let options = &self.options;
         let validator = Validator::new(options.boundary, options.thread, options.limits.clone()).offline();
-        let report = Report {
-            run_id: id.as_deref().map(str::to_owned),
-            events: 0,
-            violations: Vec::new(),
-            warnings: Vec::new(),
-            notes: Vec::new(),
-            counts: BTreeMap::new(),
-        };
+        let report = Report { run_id: id.as_deref().map(str::to_owned), ..Report::default() };
         self.runs.push(Run { id, validator, linter: Linter::new(), report, refused: RefusedTerminal::No });
         at
     }

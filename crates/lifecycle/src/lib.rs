@@ -10,6 +10,7 @@ pub mod lint;
 pub mod message;
 pub mod namespace;
 mod order;
+pub mod report;
 pub mod rule;
 pub mod run;
 mod table;

@@ -14,12 +14,13 @@ use axum::response::IntoResponse as _;
 use axum::routing::{delete, get, post};
 use causeway_engine::Engine;
 use causeway_store::model::Owner;
+use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use crate::config;
 use crate::guard::Guard;
 use crate::problem::{Problem, json_response};
-use crate::routes::{answer, catalogue, chat, conversations, health, replay, runs};
+use crate::routes::{answer, catalogue, chat, conversations, health, inspect, replay, runs};
 use crate::stream::RUN_ID;
 
 /// The header that names a request in the log.
@@ -32,14 +33,19 @@ pub struct App {
     pub engine: Engine,
     /// `[server]`.
     pub settings: Arc<config::Server>,
+    /// So many brought-along streams are held and checked at a time.
+    pub checks: Arc<Semaphore>,
     guard: Arc<Guard>,
 }
+
+/// Each may hold 64 MiB.
+const CHECKS: usize = 2;
 
 impl App {
     /// The routes' common state.
     pub fn new(engine: Engine, settings: config::Server) -> Self {
         let guard = Arc::new(Guard::new(&settings.hosts, &settings.origins));
-        Self { engine, settings: Arc::new(settings), guard }
+        Self { engine, settings: Arc::new(settings), checks: Arc::new(Semaphore::new(CHECKS)), guard }
     }
 
     /// Whose runs this request may see: without authentication there is one owner.
@@ -58,8 +64,11 @@ impl App {
             .route("/api/v1/runs/{id}", get(runs::show))
             .route("/api/v1/runs/{id}/events", get(runs::events))
             .route("/api/v1/runs/{id}/stream", get(replay::stream))
+            .route("/api/v1/runs/{id}/findings", get(inspect::findings))
+            .route("/api/v1/runs/{id}/results/{reference}", get(inspect::result))
             .route("/api/v1/runs/{id}/cancel", post(runs::cancel))
             .route("/api/v1/runs/{id}/resume", post(answer::resume))
+            .route("/api/v1/check", post(inspect::check))
             .route("/api/v1/interrupts", get(conversations::interrupts))
             .route("/api/v1/conversations/{id}", delete(conversations::delete))
             .route("/api/v1/conversations/{id}/interrupt-state", get(conversations::interrupt_state))

@@ -51,11 +51,12 @@ impl Guard {
             .action("contact_admin"));
         }
         let safe = [Method::GET, Method::HEAD, Method::OPTIONS].contains(method);
-        if !safe && !is_json(headers) {
+        let wanted = if uri.path() == "/api/v1/check" { "application/x-ndjson" } else { "application/json" };
+        if !safe && !is_of_type(headers, wanted) {
             return Err(Problem::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "content_type",
-                "send the body as content-type: application/json",
+                format!("send the body as content-type: {wanted}"),
             ));
         }
         Ok(())
@@ -85,10 +86,10 @@ fn single(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
     values.next().is_none().then_some(first)
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
+fn is_of_type(headers: &HeaderMap, wanted: &str) -> bool {
     let Some(value) = single(headers, header::CONTENT_TYPE) else { return false };
     let essence = value.split(';').next().unwrap_or("").trim();
-    essence.eq_ignore_ascii_case("application/json")
+    essence.eq_ignore_ascii_case(wanted)
 }
 
 /// A host without its port, a trailing dot or the brackets of IPv6.

@@ -55,6 +55,11 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "conversation_not_found", "there is no conversation with this id")
     }
 
+    /// The same for a tool's result.
+    pub fn no_result() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "result_not_found", "this run has no result with this reference")
+    }
+
     /// Something failed here; the log has the cause under the request id.
     pub fn internal() -> Self {
         Self::new(

@@ -5,11 +5,13 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use causeway_contract::error::DecodeError;
+use causeway_contract::event::{EventType, Sequence};
 use causeway_contract::id::{ConversationId, RunId};
 use causeway_contract::timestamp::Timestamp;
 use causeway_encode::{Seed, SeedFault};
 use causeway_engine::config::{AgentConfig, Driver, OnDisconnect, Thread};
 use causeway_engine::engine::HarnessInfo;
+use causeway_engine::inspect::{Findings, write_findings};
 use causeway_store::Record;
 use causeway_store::model::{InterruptSummary, Run};
 use causeway_store::record::Payload;
@@ -60,6 +62,14 @@ impl Object {
     /// Adds a number.
     pub fn number(self, key: &str, number: u64) -> Self {
         self.raw(key, &number.to_string())
+    }
+
+    /// Adds a number or null.
+    pub fn number_or_null(self, key: &str, number: Option<u64>) -> Self {
+        match number {
+            Some(number) => self.number(key, number),
+            None => self.raw(key, "null"),
+        }
     }
 
     /// Adds a boolean.
@@ -140,6 +150,29 @@ pub fn event(
     record.decode(run_id, conversation_id, &REPLAY)?.write_json(&mut out);
     // Our own writer writes UTF-8.
     Ok(String::from_utf8(out).unwrap_or_default())
+}
+
+/// The answer of `GET /api/v1/runs/{id}/findings`.
+pub fn findings(found: &Findings) -> String {
+    let violations = found.refused.iter().map(|refused| {
+        let sequence = refused.sequence.map(Sequence::value);
+        Object::new()
+            .number_or_null("index", sequence)
+            .number_or_null("line", sequence.map(|number| number.saturating_add(1)))
+            .number_or_null("sequence", sequence)
+            .text("rule", refused.verdict.id())
+            .text_or_null("type", refused.event_type.map(EventType::as_str))
+            .text("message", &refused.message)
+            .raw("pointer", "null")
+            .finish()
+    });
+    let mut warnings = Vec::new();
+    write_findings(&found.warnings, "code", &mut warnings);
+    Object::new()
+        .raw("violations", &array(violations))
+        // Our own writer writes UTF-8.
+        .raw("warnings", &String::from_utf8(warnings).unwrap_or_default())
+        .finish()
 }
 
 /// The catalogue of harnesses: the answer of `GET /api/v1/harnesses`.

@@ -13,6 +13,7 @@ mod bad_input;
 mod cases;
 mod commands;
 mod data_directory;
+mod inspect;
 mod kill;
 mod lifecycle;
 mod live;

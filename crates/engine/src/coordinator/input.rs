@@ -102,11 +102,11 @@ pub struct Rejection {
 impl Rejection {
     /// The rejection inside an adapter's error, if it is one of the yield check.
     pub fn of(error: &ItemError) -> Option<Self> {
-        let ItemError::Refused { rule, message } = error else {
+        let ItemError::Refused { rule, message, event_type } = error else {
             return None;
         };
         // A verdict always reads back from its own spelling; `envelope` stands in for one of a newer adapter.
         let verdict = Verdict::parse(rule).unwrap_or(Verdict::Check(Check::Envelope));
-        Some(Self { sequence: None, event_type: None, verdict, message: message.clone() })
+        Some(Self { sequence: None, event_type: *event_type, verdict, message: message.clone() })
     }
 }

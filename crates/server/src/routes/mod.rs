@@ -5,6 +5,7 @@ pub mod catalogue;
 pub mod chat;
 pub mod conversations;
 pub mod health;
+pub mod inspect;
 pub mod query;
 pub mod replay;
 pub mod runs;
@@ -74,6 +75,7 @@ fn store_refused(refusal: &Refusal) -> Problem {
     match refusal {
         Refusal::UnknownRun => Problem::no_run(),
         Refusal::UnknownConversation => Problem::no_conversation(),
+        Refusal::UnknownResult => Problem::no_result(),
         Refusal::InterruptConsumed { resumed_by } => Problem::new(
             StatusCode::CONFLICT,
             "interrupt_consumed",

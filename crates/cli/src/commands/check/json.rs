@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use causeway_lifecycle::check::{Finding, Report};
-use serde_json::{Map, Value, json};
+use causeway_lifecycle::check::Report;
+use serde_json::{Map, Value};
 
 use crate::commands::check::Checked;
 use crate::terminal::escaped_json;
@@ -11,13 +11,10 @@ use crate::terminal::escaped_json;
 /// The objects of one file.
 pub fn write(out: &mut impl Write, checked: &Checked, multi: bool) -> io::Result<()> {
     for report in &checked.reports {
-        let mut object = head(checked, report, multi);
-        object.insert("events".to_owned(), report.events.into());
-        object.insert("valid".to_owned(), report.is_valid().into());
-        object.insert("violations".to_owned(), findings(&report.violations, "rule"));
-        object.insert("warnings".to_owned(), findings(&report.warnings, "code"));
-        object.insert("notes".to_owned(), report.notes.clone().into());
-        line(out, &object)?;
+        let head = [("file", Some(checked.file.as_str())), ("run_id", report.run_id.as_deref())];
+        let mut object = Vec::new();
+        report.write_json(if multi { &head } else { &head[..1] }, &mut object);
+        line(out, &String::from_utf8_lossy(&object))?;
     }
     Ok(())
 }
@@ -30,7 +27,7 @@ pub fn write_groups(out: &mut impl Write, checked: &Checked, multi: bool) -> io:
             let key = if code.starts_with('L') { "code" } else { "rule" };
             object.insert(key.to_owned(), (*code).into());
             object.insert("count".to_owned(), (*count).into());
-            line(out, &object)?;
+            line(out, &serde_json::to_string(&object)?)?;
         }
     }
     Ok(())
@@ -45,23 +42,6 @@ fn head(checked: &Checked, report: &Report, multi: bool) -> Map<String, Value> {
     object
 }
 
-fn findings(findings: &[Finding], code: &str) -> Value {
-    findings
-        .iter()
-        .map(|finding| {
-            json!({
-                "index": finding.index,
-                "line": finding.line,
-                "sequence": finding.sequence,
-                code: finding.code,
-                "message": finding.message,
-                "pointer": finding.pointer,
-            })
-        })
-        .collect()
-}
-
-fn line(out: &mut impl Write, object: &Map<String, Value>) -> io::Result<()> {
-    let text = serde_json::to_string(object)?;
-    writeln!(out, "{}", escaped_json(&text))
+fn line(out: &mut impl Write, json: &str) -> io::Result<()> {
+    writeln!(out, "{}", escaped_json(json))
 }
