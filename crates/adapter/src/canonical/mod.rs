@@ -172,18 +172,18 @@ impl Canonical {
 
     fn event(&mut self, event: &Given<'_>) -> Result<(), ItemError> {
         let event_type = EventType::parse(&event.event_type)
-            .ok_or_else(|| refused("envelope", "an event type that the contract does not know"))?;
+            .ok_or_else(|| refused(None, "envelope", "an event type that the contract does not know"))?;
         let namespace = match event.namespace {
             None => Namespace::root(),
-            Some(path) => {
-                decode_namespace(path.get(), &self.native).map_err(|error| broken(&error))?.into_owned()
-            }
+            Some(path) => decode_namespace(path.get(), &self.native)
+                .map_err(|error| broken(event_type, &error))?
+                .into_owned(),
         };
         let data = decode_data(event_type, event.data.get(), &self.native)
-            .map_err(|error| broken(&error))?
+            .map_err(|error| broken(event_type, &error))?
             .into_owned();
         if self.finished.is_some() {
-            return Err(refused("R04", "an event follows run.finished"));
+            return Err(refused(Some(event_type), "R04", "an event follows run.finished"));
         }
         let first = !std::mem::replace(&mut self.heard, true);
         let closes = matches!(
@@ -196,7 +196,11 @@ impl Canonical {
                 | EventData::RunInterrupted(_)
         );
         if self.asked.is_some() && !closes {
-            return Err(refused("R08", "interrupt.requested is followed by more than ends"));
+            return Err(refused(
+                Some(event_type),
+                "R08",
+                "interrupt.requested is followed by more than ends",
+            ));
         }
         let data = match data {
             EventData::RunStarted(_) if first && !self.started => {
@@ -219,7 +223,11 @@ impl Canonical {
                 return if same {
                     Ok(())
                 } else {
-                    Err(refused("R08", "run.interrupted without the interrupt.requested it names"))
+                    Err(refused(
+                        Some(EventType::RunInterrupted),
+                        "R08",
+                        "run.interrupted without the interrupt.requested it names",
+                    ))
                 };
             }
             EventData::RunFinished(end) => {
@@ -419,7 +427,7 @@ impl Adapter for Canonical {
             Some("chunk") => {
                 let text = utf8(item)?;
                 let chunk: Chunk<'_> = serde_json::from_str(text)
-                    .map_err(|_| refused("envelope", "a chunk without an event of type and data"))?;
+                    .map_err(|_| refused(None, "envelope", "a chunk without an event of type and data"))?;
                 self.event(&chunk.event)
             }
             Some("end") => {
@@ -441,7 +449,7 @@ impl Adapter for Canonical {
             None => {
                 let text = utf8(item)?;
                 let event: Given<'_> = serde_json::from_str(text)
-                    .map_err(|_| refused("envelope", "no event with type and data"))?;
+                    .map_err(|_| refused(None, "envelope", "no event with type and data"))?;
                 self.event(&event)
             }
         }
@@ -499,10 +507,14 @@ fn utf8(item: &[u8]) -> Result<&str, ItemError> {
         .map_err(|error| ItemError::Malformed { what: "not UTF-8", offset: error.valid_up_to() })
 }
 
-fn refused(rule: &str, message: &str) -> ItemError {
-    ItemError::Refused { rule: rule.to_owned(), message: message.to_owned() }
+fn refused(event_type: Option<EventType>, rule: &str, message: &str) -> ItemError {
+    ItemError::Refused { rule: rule.to_owned(), message: message.to_owned(), event_type }
 }
 
-fn broken(error: &DecodeError) -> ItemError {
-    ItemError::Refused { rule: error.check().as_str().to_owned(), message: error.to_string() }
+fn broken(event_type: EventType, error: &DecodeError) -> ItemError {
+    ItemError::Refused {
+        rule: error.check().as_str().to_owned(),
+        message: error.to_string(),
+        event_type: Some(event_type),
+    }
 }
