@@ -43,7 +43,11 @@ pub fn encode_all(seed: &Seed, events: &[Event<'_>]) {
 
 fn most_frames(event: &Event<'_>, open: usize) -> usize {
     match event.data {
-        EventData::RunFinished(_) | EventData::RunInterrupted(_) => open + 1, // open text is closed first
+        // What is open is closed first: a call in up to two frames, and each approval may have one of its own.
+        EventData::RunFinished(_)
+        | EventData::RunInterrupted(_)
+        | EventData::RunCancelled(_)
+        | EventData::InterruptRequested(_) => 2 * open + 67,
         _ => 3,
     }
 }
@@ -60,15 +64,28 @@ pub fn frames(protocol: Protocol, stream: &[u8]) -> Vec<(String, Value)> {
     while !rest.is_empty() {
         let (frame, after) = rest.split_once("\n\n").expect("a frame ends with an empty line");
         rest = after;
-        let (name, data) = frame.split_once('\n').expect("a frame has two lines");
-        let name = name.strip_prefix("event: ").expect("the first line is the name");
-        let data = data.strip_prefix("data: ").expect("the second line is the data");
-        let value: Value = serde_json::from_str(data).unwrap_or_else(|error| panic!("{error}: {data}"));
-        match protocol {
-            Protocol::Agui => assert_eq!(value["type"], name),
-            Protocol::Canonical => assert_eq!(value["type"], name),
-            Protocol::Custom => assert!(value.is_object()),
+        let (name, data) = match protocol {
+            Protocol::AguiSpec | Protocol::UiMessage => (None, frame),
+            Protocol::Agui | Protocol::Canonical | Protocol::Custom => {
+                let (name, data) = frame.split_once('\n').expect("a frame has two lines");
+                (Some(name.strip_prefix("event: ").expect("the first line is the name")), data)
+            }
+        };
+        let data = data.strip_prefix("data: ").expect("the last line is the data");
+        assert!(!data.contains('\n'), "a frame has one line of data");
+        if protocol == Protocol::UiMessage && data == "[DONE]" {
+            frames.push((data.to_owned(), Value::Null));
+            continue;
         }
+        let value: Value = serde_json::from_str(data).unwrap_or_else(|error| panic!("{error}: {data}"));
+        let name = match protocol {
+            Protocol::Custom => name.unwrap_or_default(),
+            Protocol::Agui | Protocol::Canonical | Protocol::AguiSpec | Protocol::UiMessage => {
+                let kind = value["type"].as_str().expect("a frame has a type");
+                assert_eq!(name.unwrap_or(kind), kind);
+                kind
+            }
+        };
         frames.push((name.to_owned(), value));
     }
     frames

@@ -5,26 +5,36 @@
 
 mod accumulated;
 mod agui;
+mod agui_interrupt;
+mod agui_spec;
 mod canonical;
+mod compact;
 mod custom;
 mod encoder;
 mod frame;
 mod interrupt;
 mod json;
 mod namespace;
+mod open;
+mod options;
 mod protocol;
 mod seed;
 mod timestamp;
 mod tool_end;
+mod ui_message;
 
 pub use accumulated::Accumulated;
 pub use agui::AguiSse;
+pub use agui_spec::AguiSpecSse;
 pub use canonical::CanonicalSse;
+pub use compact::approval_id;
 pub use custom::CustomSse;
 pub use encoder::Encoder;
 pub use frame::with_event_id;
+pub use options::Options;
 pub use protocol::Protocol;
 pub use seed::{Seed, SeedFault};
+pub use ui_message::UiMessageSse;
 
 /// The example of the README is compiled and run.
 #[cfg(doctest)]

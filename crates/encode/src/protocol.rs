@@ -3,12 +3,15 @@
 use causeway_contract::timestamp::Timestamp;
 
 use crate::agui::{self, AguiSse};
+use crate::agui_spec::{self, AguiSpecSse};
 use crate::canonical::CanonicalSse;
 use crate::custom::{self, CustomSse};
 use crate::encoder::Encoder;
 use crate::json::string::Raw;
 use crate::json::{put, put_string};
+use crate::options::Options;
 use crate::seed::Seed;
+use crate::ui_message::{self, UiMessageSse};
 
 /// A client format.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -19,11 +22,15 @@ pub enum Protocol {
     Custom,
     /// The established AG-UI format.
     Agui,
+    /// AG-UI 1.0 as published.
+    AguiSpec,
+    /// The UI message stream of the Vercel AI SDK.
+    UiMessage,
 }
 
 impl Protocol {
     /// Every format.
-    pub const ALL: &[Self] = &[Self::Canonical, Self::Custom, Self::Agui];
+    pub const ALL: &[Self] = &[Self::Canonical, Self::Custom, Self::Agui, Self::AguiSpec, Self::UiMessage];
 
     /// The name in requests and on the command line.
     pub fn as_str(self) -> &'static str {
@@ -31,6 +38,8 @@ impl Protocol {
             Self::Canonical => "canonical",
             Self::Custom => "custom",
             Self::Agui => "agui",
+            Self::AguiSpec => "agui-spec",
+            Self::UiMessage => "ui-message",
         }
     }
 
@@ -41,14 +50,37 @@ impl Protocol {
 
     /// An encoder for one run; the seed of a run that is not a resumed one is empty.
     pub fn encoder(self, seed: &Seed) -> Box<dyn Encoder + Send> {
+        self.encoder_for(seed, &Options::default())
+    }
+
+    /// The same for a client that said something about itself. The established formats pass over it.
+    pub fn encoder_for(self, seed: &Seed, options: &Options) -> Box<dyn Encoder + Send> {
         match self {
             Self::Canonical => Box::new(CanonicalSse::resumed(seed)),
             Self::Custom => Box::new(CustomSse::resumed(seed)),
             Self::Agui => Box::new(AguiSse::resumed(seed)),
+            Self::AguiSpec => Box::new(AguiSpecSse::resumed(seed).options(options)),
+            Self::UiMessage => Box::new(UiMessageSse::resumed(seed).options(options)),
         }
     }
 
-    /// The one frame of a stream whose run never came to be (goldens §10). `message` is a sentence of ours.
+    /// The headers that a client of this format looks for besides those of every stream.
+    pub fn headers(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Canonical | Self::Custom | Self::Agui | Self::AguiSpec => &[],
+            Self::UiMessage => &[("x-vercel-ai-ui-message-stream", "v1")],
+        }
+    }
+
+    /// Whether every event is encoded by itself, so that a stream can be taken up anywhere without what came before.
+    pub fn is_stateless(self) -> bool {
+        match self {
+            Self::Canonical => true,
+            Self::Custom | Self::Agui | Self::AguiSpec | Self::UiMessage => false,
+        }
+    }
+
+    /// The frames of a stream whose run never came to be (goldens §10). `message` is a sentence of ours.
     ///
     /// The canonical format has no event for this; its frame is `error` with `{"error":{"message":...}}`.
     pub fn failure_frame(self, message: &str, at: &Timestamp<'_>) -> Vec<u8> {
@@ -61,6 +93,8 @@ impl Protocol {
             }
             Self::Custom => custom::failure(message, &mut out),
             Self::Agui => agui::failure(message, at, &mut out),
+            Self::AguiSpec => agui_spec::failure(None, None, message, at, &mut out),
+            Self::UiMessage => ui_message::failure(message, &mut out),
         }
         out
     }
@@ -93,6 +127,14 @@ mod tests {
         assert_eq!(
             frame(Protocol::Agui),
             "event: RUN_ERROR\ndata: {\"type\": \"RUN_ERROR\", \"message\": \"Full.\", \"timestamp\": 1786924800.0}\n\n"
+        );
+        assert_eq!(
+            frame(Protocol::AguiSpec),
+            "data: {\"type\":\"RUN_ERROR\",\"message\":\"Full.\",\"timestamp\":1786924800000}\n\n"
+        );
+        assert_eq!(
+            frame(Protocol::UiMessage),
+            "data: {\"type\":\"error\",\"errorText\":\"Full.\"}\n\ndata: [DONE]\n\n"
         );
         assert_eq!(frame(Protocol::Canonical), "event: error\ndata: {\"error\":{\"message\":\"Full.\"}}\n\n");
     }

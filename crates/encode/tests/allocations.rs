@@ -36,7 +36,7 @@ fn a_delta_costs_no_allocation_from_its_line_to_its_frame() {
     }));
     let limits = Limits::DEFAULT;
     let mut validator = Validator::new(Boundary::Commit, Thread::Durable, limits.clone()).offline();
-    let mut encoders = [Protocol::Custom, Protocol::Agui].map(|protocol| protocol.encoder(&Seed::new()));
+    let mut encoders: Vec<_> = Protocol::ALL.iter().map(|protocol| protocol.encoder(&Seed::new())).collect();
     let mut out = Vec::with_capacity(1 << 12);
     let mut pass = |lines: &[String]| {
         let region = Region::new(ALLOCATOR);

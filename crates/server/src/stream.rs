@@ -11,7 +11,7 @@ use bytes::Bytes;
 use causeway_contract::Limits;
 use causeway_contract::event::Sequence;
 use causeway_contract::id::{ConversationId, RunId};
-use causeway_encode::{Encoder, Protocol, Seed, with_event_id};
+use causeway_encode::{Encoder, Options, Protocol, Seed, with_event_id};
 use causeway_engine::Subscription;
 use causeway_store::Record;
 use futures::stream;
@@ -76,6 +76,7 @@ pub struct Frames {
     keep_alive: Option<Duration>,
     ended: bool,
     frames: Vec<u8>,
+    protocol: Protocol,
 }
 
 impl Frames {
@@ -86,15 +87,27 @@ impl Frames {
         protocol: Protocol,
         seed: &Seed,
     ) -> Self {
+        Self::for_client(subscription, conversation_id, protocol, seed, &Options::default())
+    }
+
+    /// The same for a client that said something about itself.
+    pub fn for_client(
+        subscription: Subscription,
+        conversation_id: ConversationId<'static>,
+        protocol: Protocol,
+        seed: &Seed,
+        options: &Options,
+    ) -> Self {
         Self {
             subscription,
-            encoder: protocol.encoder(seed),
+            encoder: protocol.encoder_for(seed, options),
             conversation_id,
             after: None,
             numbered: false,
             keep_alive: None,
             ended: false,
             frames: Vec::new(),
+            protocol,
         }
     }
 
@@ -165,6 +178,7 @@ impl Frames {
     /// A streaming response, beginning with `first`, which was taken from it before.
     pub fn into_response(self, first: Option<Bytes>) -> Response<Body> {
         let run_id = HeaderValue::from_str(self.subscription.run_id().as_str()).ok();
+        let protocol = self.protocol;
         let body = stream::unfold((first, Some(self)), |(first, frames)| async move {
             let mut frames = frames?;
             if let Some(first) = first {
@@ -176,12 +190,22 @@ impl Frames {
                 Err(broken) => Some((Err(broken), (None, None))),
             }
         });
-        let mut response = event_stream(Body::from_stream(body));
+        let mut response = event_stream_of(protocol, Body::from_stream(body));
         if let Some(run_id) = run_id {
             response.headers_mut().insert(RUN_ID, run_id);
         }
         response
     }
+}
+
+/// The same with the headers of a format.
+pub fn event_stream_of(protocol: Protocol, body: impl Into<Body>) -> Response<Body> {
+    let mut response = event_stream(body);
+    for (name, value) in protocol.headers() {
+        let (name, value) = (HeaderName::from_static(name), HeaderValue::from_static(value));
+        response.headers_mut().insert(name, value);
+    }
+    response
 }
 
 /// A response with the headers of every stream (goldens §10).

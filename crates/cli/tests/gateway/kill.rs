@@ -82,7 +82,9 @@ pub fn torment(dir: &Path, how: &Torment<'_>, mut at_start: impl FnMut(&Gateway)
             let events = stored(&gateway.client, &run_id);
             check_whole(&events);
             let whole = match protocol {
-                Protocol::Canonical => runs::offline_after(&events, protocol, None),
+                Protocol::Canonical | Protocol::AguiSpec | Protocol::UiMessage => {
+                    runs::offline_after(&events, protocol, None)
+                }
                 Protocol::Custom | Protocol::Agui => offline(&events, protocol),
             };
             assert!(
@@ -117,14 +119,22 @@ fn follow(
     outputs: &AtomicUsize,
 ) -> Option<Seen> {
     let (run_id, response) = match protocol {
-        Protocol::Canonical => {
+        Protocol::Canonical | Protocol::AguiSpec | Protocol::UiMessage => {
             let mut created = try_create(client, agent, conversation, message).ok()?;
             if created.status != 202 {
                 return None; // the run of the round before was not over yet, or the gateway is about to go
             }
             let answer: Value = serde_json::from_slice(&created.try_bytes().ok()?).ok()?;
             let run_id = runs::text(&answer, "run_id");
-            (run_id.clone(), client.try_send("GET", &format!("/api/v1/runs/{run_id}/stream"), &[], None))
+            (
+                run_id.clone(),
+                client.try_send(
+                    "GET",
+                    &format!("/api/v1/runs/{run_id}/stream?protocol={protocol}"),
+                    &[],
+                    None,
+                ),
+            )
         }
         Protocol::Custom | Protocol::Agui => {
             let body = serde_json::json!({

@@ -167,7 +167,9 @@ pub(super) fn protocol(fields: &Fields<'_>) -> Result<Protocol, Problem> {
     }
     match fields.text("protocol")?.as_deref().and_then(Protocol::parse) {
         Some(protocol @ (Protocol::Custom | Protocol::Agui)) => Ok(protocol),
-        Some(Protocol::Canonical) | None => Err(Problem::field("protocol", "must be \"custom\" or \"agui\"")),
+        Some(Protocol::Canonical | Protocol::AguiSpec | Protocol::UiMessage) | None => {
+            Err(Problem::field("protocol", "must be \"custom\" or \"agui\""))
+        }
     }
 }
 

@@ -7,8 +7,10 @@
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::{Response, StatusCode};
+use causeway_contract::Limits;
 use causeway_contract::event::Sequence;
-use causeway_encode::Protocol;
+use causeway_contract::id::check_id;
+use causeway_encode::{Options, Protocol};
 
 use crate::app::App;
 use crate::problem::Problem;
@@ -18,18 +20,22 @@ use crate::routes::runs::find;
 use crate::stream::{Frames, RUN_ID};
 use crate::view::seed;
 
-/// `GET /api/v1/runs/{id}/stream?protocol=P&after=N`, `Last-Event-ID` outranking `after`.
+/// `GET /api/v1/runs/{id}/stream?protocol=P&after=N`, `Last-Event-ID` outranking `after`. What a client said about
+/// itself when it posted is said again here: `client_run_id` and `agui_version` for `agui-spec`, `sdk` for `ui-message`.
 pub async fn stream(
     State(app): State<App>,
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response<Body>, Problem> {
-    let query = Query::of(request.uri(), &["protocol", "after"])?;
+    let query = Query::of(request.uri(), &["protocol", "after", "client_run_id", "agui_version", "sdk"])?;
     let protocol = match query.text("protocol") {
         None => Protocol::Canonical,
-        Some(name) => Protocol::parse(name)
-            .ok_or_else(|| Problem::parameter("protocol must be canonical, custom or agui"))?,
+        Some(name) => Protocol::parse(name).ok_or_else(|| {
+            let all: Vec<&str> = Protocol::ALL.iter().map(|protocol| protocol.as_str()).collect();
+            Problem::parameter(format!("protocol must be one of {}", all.join(", ")))
+        })?,
     };
+    let options = options(&query)?;
     let after = last_event_id(&request)?.map_or_else(|| query.cursor("after"), |id| Ok(Some(id)))?;
     let run = find(&app, &id).await?;
     let ended = run.status.is_terminal();
@@ -42,15 +48,16 @@ pub async fn stream(
     if ended && after == Some(run.last_sequence) {
         return Ok(nothing_left(&id));
     }
-    // The canonical format has no state, so its log is read from the cursor on.
-    let from = if protocol == Protocol::Canonical { after } else { None };
+    // Where the format has no state the log is read from the cursor on.
+    let from = if protocol.is_stateless() { after } else { None };
     let subscription =
         app.engine.subscribe(&app.owner(), &run.run_id, from).await.map_err(|error| refused(&error))?;
     let seed = seed(run.seed.as_ref()).map_err(|error| {
         tracing::error!(run_id = id, %error, "a stored seed does not read back");
         Problem::internal()
     })?;
-    let mut frames = Frames::plain(subscription, run.conversation_id, protocol, &seed)
+    let options = options.resumed(run.resumed_from.is_some());
+    let mut frames = Frames::for_client(subscription, run.conversation_id, protocol, &seed, &options)
         .resumable(after, app.settings.keep_alive);
     if !ended {
         return Ok(frames.into_response(None));
@@ -65,6 +72,28 @@ pub async fn stream(
             "the log of this run cannot be read now",
         )),
     }
+}
+
+/// What the client says about itself.
+fn options(query: &Query) -> Result<Options, Problem> {
+    let options = Options::new().agui_version(query.text("agui_version").unwrap_or_default());
+    let run_id = query.text("client_run_id").map(str::to_owned);
+    if run_id.as_ref().is_some_and(|id| check_id(id, Limits::DEFAULT.id_bytes).is_err()) {
+        return Err(Problem::parameter("client_run_id is no id"));
+    }
+    Ok(Options { run_id, sdk: sdk(query)?, ..options })
+}
+
+/// The major of the AI SDK that reads the stream.
+///
+/// # Errors
+/// 400 for one that is not known.
+pub(super) fn sdk(query: &Query) -> Result<Option<u32>, Problem> {
+    query
+        .text("sdk")
+        .map(|_| query.number("sdk", 5, 5..=7))
+        .transpose()
+        .map(|major| major.and_then(|major| u32::try_from(major).ok()))
 }
 
 fn last_event_id(request: &Request) -> Result<Option<Sequence>, Problem> {

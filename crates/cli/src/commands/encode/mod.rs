@@ -18,7 +18,7 @@ use causeway_contract::error::DecodeError;
 use causeway_contract::event::Event;
 use causeway_contract::id::RunId;
 use causeway_contract::limits::Limits;
-use causeway_encode::{Protocol, Seed};
+use causeway_encode::{Options, Protocol, Seed};
 use causeway_lifecycle::{Boundary, Thread, Validator};
 
 use crate::commands::encode::lines::{Line, Lines};
@@ -32,6 +32,7 @@ use crate::terminal::escaped;
 #[command(after_help = "Examples:
   causeway encode --to agui run.jsonl
   causeway adapt --from deepagents recording.jsonl | causeway encode --to custom --multi
+  causeway encode --to ui-message --sdk 6 run.jsonl
   causeway encode --to custom --resume '{\"open_tool_calls\":[\"c1\"],\"delegations\":[],\"rejected\":[\"c1\"]}' resumed.jsonl")]
 pub struct Args {
     /// The client format.
@@ -61,6 +62,14 @@ pub struct Args {
     /// Whether the runs' state outlives them (R13).
     #[arg(long, value_enum, default_value_t = ThreadKind::Durable)]
     thread: ThreadKind,
+
+    /// The AG-UI version that the client of `agui-spec` declares, e.g. 1.0: it knows cancelled runs as an outcome.
+    #[arg(long, value_name = "VERSION")]
+    agui_version: Option<String>,
+
+    /// The major of the AI SDK that reads `ui-message`; 6 and 7 know approvals.
+    #[arg(long, value_name = "MAJOR", value_parser = clap::value_parser!(u32).range(5..=7))]
+    sdk: Option<u32>,
 
     /// Write one file a run into this directory, named after the run.
     #[arg(long, value_name = "DIR")]
@@ -211,10 +220,19 @@ impl Encoding<'_> {
         let validator = (!self.args.no_validate)
             .then(|| Validator::new(Boundary::Commit, thread, self.limits.clone()).offline());
         self.output.open(&run)?;
-        self.streams.push(Stream::new(run.clone(), self.args.to.encoder(seed), validator));
+        self.streams.push(Stream::new(
+            run.clone(),
+            self.args.to.encoder_for(seed, &self.options()),
+            validator,
+        ));
         self.current = self.streams.len() - 1;
         self.by_run.insert(run, self.current);
         Ok(self.current)
+    }
+
+    fn options(&self) -> Options {
+        let options = Options::new().agui_version(self.args.agui_version.as_deref().unwrap_or_default());
+        Options { sdk: self.args.sdk, ..options }
     }
 
     /// Acts on what became of an event; false if nothing after it can be shown.
