@@ -14,12 +14,13 @@ use crate::turn::Options;
 /// The longest name of a field; a longer question is cut, and stays whole in the field's `question`.
 const NAME: usize = 200;
 
-/// Prompt and fields of a form.
+/// Prompt and fields of a form; `prefix` tells the fields of several forms in one request apart.
 ///
 /// # Errors
 /// A question cannot stand in an event.
 pub(super) fn form(
     input: &Json<'_>,
+    prefix: &str,
     options: &Options,
 ) -> Result<(String, Vec<FormField<'static>>), ItemError> {
     let questions = input.list("questions");
@@ -32,7 +33,7 @@ pub(super) fn form(
             prompt.push_str(&text::content(&text::whole([text], options), options));
         }
         let name = name_of(question, &names);
-        fields.push(field(question, &name, options)?);
+        fields.push(field(question, &format!("{prefix}{name}"), options)?);
         names.push(name);
     }
     Ok((text::cut(&prompt, options.limits.prompt_bytes).into_owned(), fields))
@@ -91,7 +92,7 @@ fn field(question: &Json<'_>, name: &str, options: &Options) -> Result<FormField
 }
 
 /// The input with the `answers` that a form's values are; the name of a field without one is the error.
-pub(super) fn answered(input: &Json<'_>, values: &Json<'_>) -> Result<String, String> {
+pub(super) fn answered(input: &Json<'_>, values: &Json<'_>, prefix: &str) -> Result<String, String> {
     let mut out = String::from("{");
     for (key, value) in input.members().iter().filter(|(key, _)| key != "answers") {
         write_string(&key.lossy(), &mut out);
@@ -103,13 +104,14 @@ pub(super) fn answered(input: &Json<'_>, values: &Json<'_>) -> Result<String, St
     let mut names: Vec<String> = Vec::new();
     for question in input.list("questions") {
         let name = name_of(question, &names);
+        let field = format!("{prefix}{name}");
         let value =
-            values.members().iter().rev().find(|(key, _)| key == name.as_str()).map(|(_, value)| value);
+            values.members().iter().rev().find(|(key, _)| key == field.as_str()).map(|(_, value)| value);
         let answer = match value {
             Some(Json::String(text)) => text.lossy().into_owned(),
             Some(Json::Array(items)) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
             Some(other @ (Json::Number(_) | Json::Bool(_) | Json::Object(_))) => other.to_text(),
-            Some(Json::Null) | None => return Err(name),
+            Some(Json::Null) | None => return Err(field),
         };
         out.push_str(if names.is_empty() { "" } else { "," });
         write_string(&question.str("question").map(|text| text.lossy()).unwrap_or_default(), &mut out);
@@ -125,10 +127,10 @@ fn plain(value: &Json<'_>) -> String {
     value.as_str().map_or_else(|| value.to_text(), |text| text.lossy().into_owned())
 }
 
-/// The values of the form behind the `answers` of an input; `None` if there are none.
-pub(super) fn values(input: &Json<'_>) -> Option<String> {
+/// The values of the form behind the `answers` of an input, written behind those of the forms before; `None` if there
+/// are none.
+pub(super) fn values(input: &Json<'_>, prefix: &str, out: &mut String) -> Option<()> {
     let answers = input.get("answers")?;
-    let mut out = String::from("{");
     let mut names: Vec<String> = Vec::new();
     for question in input.list("questions") {
         let name = name_of(question, &names);
@@ -136,12 +138,11 @@ pub(super) fn values(input: &Json<'_>) -> Option<String> {
         let given = answers.members().iter().rev().find(|(key, _)| *key.lossy() == *text);
         if let Some((_, value)) = given {
             out.push_str(if out.len() > 1 { "," } else { "" });
-            write_string(&name, &mut out);
+            write_string(&format!("{prefix}{name}"), out);
             out.push(':');
-            value.write(&mut out);
+            value.write(out);
         }
         names.push(name);
     }
-    out.push('}');
-    Some(out)
+    Some(())
 }

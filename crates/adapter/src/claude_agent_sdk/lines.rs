@@ -41,7 +41,7 @@ impl ClaudeAgentSdk {
             decision.text("decision") == Some("reject")
                 && decision.text("source").is_some_and(|source| source.starts_with("user"))
         });
-        let asked = self.verdict.as_ref().filter(|verdict| verdict.native == native);
+        let asked = self.verdicts.get(&native);
         let code = match asked {
             Some(verdict) if verdict.refused.unwrap_or(by_user) => {
                 if verdict.form {

@@ -2,7 +2,8 @@
 //!
 //! A run is what the CLI does for one message of the user, up to its `result`; a request for permission ends it with an
 //! interrupt, and what follows the answer is the next run. The process lives on meanwhile: an approval cannot be answered
-//! by another process.
+//! by another process. Requests that come before the stream is cut (whoever drives the CLI does that once nothing more is
+//! said) are one interrupt: their forms are joined, and beside approvals a form is a call whose edit holds `answers`.
 //!
 //! | native | canonical |
 //! |---|---|
@@ -15,8 +16,9 @@
 //! | `system/task_started`, the first line with a `parent_tool_use_id` | `namespace.entered`, the path ends with the `Task` call's id |
 //! | `system/task_notification` | the subagent's last text, in its namespace |
 //! | the `tool_result` of a `Task` call | `namespace.exited`, then the call's end |
-//! | `control_request` `can_use_tool` | the state, `interrupt.requested`, `run.interrupted` |
+//! | `control_request` `can_use_tool`, at the end of the stream | the state, `interrupt.requested`, `run.interrupted` |
 //! | the same for `AskUserQuestion` | a form: a field for each question |
+//! | `control_cancel_request` | nothing: that request is not asked any more |
 //! | `message_delta` | `usage.updated`: the totals so far; `provider.metadata`, what the allowlist admits |
 //! | `system/api_retry`, `system/compact_boundary` | `warning` |
 //! | `result` | the last `usage.updated`; `provider.metadata`; then the state and `run.finished`, or `run.error`, or `run.cancelled` |
@@ -39,23 +41,25 @@ mod native;
 mod result;
 mod resume;
 mod snapshot;
+mod standing;
 mod turns;
+mod waits;
 
 use std::collections::{HashMap, HashSet};
 
-use causeway_contract::event::{
-    Decision, InterruptRequest, NamespaceOutcome, ProviderMetadata, ToolApproval,
-};
+use causeway_contract::event::{NamespaceOutcome, ProviderMetadata};
 use causeway_contract::id::{MessageId, Reference};
 use causeway_contract::json::JsonNumber;
 use causeway_contract::namespace::Namespace;
 
+pub use self::standing::{Standing, parts};
 pub use self::turns::Turns;
 
-use self::native::{ASK, Line, Said, either, kind, owned, read};
+use self::native::{Line, Said, kind, owned, read};
 use self::result::Outcome;
-use self::resume::{Reply, reply};
+use self::resume::{Reply, replies};
 use self::snapshot::Snapshot;
+use self::waits::Waiting;
 use crate::adapter::{Adapter, Close, ItemError, Output};
 use crate::anthropic_messages::failure as provider;
 use crate::anthropic_messages::stream::{Broken, Heard, Message};
@@ -64,7 +68,6 @@ use crate::ids::Ids;
 use crate::json::Json;
 use crate::messages::Kind;
 use crate::metadata::{Admitted, stop_reason};
-use crate::project;
 use crate::scribe::{End, Scribe};
 use crate::text;
 use crate::turn::{Answer, AnswerError, Options, Resume, Turn};
@@ -88,15 +91,16 @@ pub struct ClaudeAgentSdk {
     whole: HashSet<String>,
     /// The last text of the message that was shown whole.
     parent: Option<(String, MessageId<'static>)>,
-    session: Option<String>,
-    /// The root's newest line of the conversation.
-    newest: Option<String>,
+    standing: Standing,
     model: Option<String>,
     /// Subagents by their call: their type, their last text, how they ended.
     agents: HashMap<String, Agent>,
     /// Calls that the permission rules refused.
     denied: HashSet<String>,
-    verdict: Option<Verdict>,
+    /// What was decided on the calls that the interrupted run asked about.
+    verdicts: HashMap<String, Verdict>,
+    /// Requests of this run that wait for an answer.
+    waiting: Vec<Waiting>,
     /// What was counted before this run, in the same native turn.
     baseline: Counts,
     retries: u64,
@@ -116,10 +120,9 @@ struct Agent {
     outcome: Option<NamespaceOutcome>,
 }
 
-/// What was decided on the call that the interrupted run asked about.
-#[derive(Clone, Debug)]
+/// What was decided on a call that the interrupted run asked about.
+#[derive(Clone, Copy, Debug)]
 struct Verdict {
-    native: String,
     form: bool,
     /// Whether it was refused; `None` where only the stream can tell.
     refused: Option<bool>,
@@ -141,12 +144,12 @@ impl ClaudeAgentSdk {
             streamed: HashSet::new(),
             whole: HashSet::new(),
             parent: None,
-            session: None,
-            newest: None,
+            standing: Standing::default(),
             model: None,
             agents: HashMap::new(),
             denied: HashSet::new(),
-            verdict: None,
+            verdicts: HashMap::new(),
+            waiting: Vec::new(),
             baseline: Counts::default(),
             retries: 0,
             error: None,
@@ -163,23 +166,25 @@ impl ClaudeAgentSdk {
     /// Starts what was open at the interrupt again: the CLI does not repeat it.
     fn resume(&mut self, resume: &Resume) {
         let snapshot = resume.private.as_deref().and_then(Snapshot::from_json);
-        let mut edit = None;
+        let mut edits: HashMap<&str, String> = HashMap::new();
         if let Some(snapshot) = &snapshot {
             self.baseline = snapshot.counted;
             self.streamed.extend(snapshot.message.clone());
             self.message.rejoin(snapshot.message.clone());
-            let reply = resume.answer.as_ref().and_then(|answer| reply(snapshot, answer).ok());
-            let refused = reply.as_ref().map(|reply| matches!(reply, Reply::Deny(_)));
-            if let Some(Reply::Allow(input)) = reply
-                && input != snapshot.input
-            {
-                edit = Some(input);
+            let replies = resume.answer.as_ref().and_then(|answer| replies(snapshot, answer).ok());
+            for (at, asked) in snapshot.asked.iter().enumerate() {
+                let reply = replies.as_ref().and_then(|replies| replies.get(at));
+                let refused = reply.map(|reply| matches!(reply, Reply::Deny(_)));
+                if let Some(Reply::Allow(input)) = reply
+                    && *input != asked.input
+                {
+                    edits.insert(&asked.call, input.clone());
+                }
+                self.verdicts.insert(asked.call.clone(), Verdict { form: asked.form, refused });
             }
-            self.verdict = Some(Verdict { native: snapshot.call.clone(), form: snapshot.form, refused });
         }
         for call in &resume.open_calls {
-            let asked = snapshot.as_ref().is_some_and(|snapshot| call.id == *snapshot.call.as_str());
-            let at = self.scribe.restart(call, edit.as_deref().filter(|_| asked));
+            let at = self.scribe.restart(call, edits.get(call.id.as_str()).map(String::as_str));
             if resume.delegations.contains(&call.id) {
                 let arguments = Json::parse(call.arguments.as_str().as_bytes()).unwrap_or(Json::Null);
                 self.scribe.enter(at, &owned(&arguments, "subagent_type").unwrap_or_default());
@@ -275,7 +280,6 @@ impl ClaudeAgentSdk {
         let whole = own && !self.streamed.contains(&id);
         if parent.is_none() {
             self.error = None;
-            self.newest = owned(said.line, "uuid").or_else(|| self.newest.take());
         }
         if whole && self.whole.insert(id.clone()) {
             self.broken &= parent.is_some();
@@ -350,76 +354,9 @@ impl ClaudeAgentSdk {
         self.scribe.draft(namespace, data);
     }
 
-    fn control(&mut self, id: &Json<'_>, request: &Json<'_>) -> Result<(), ItemError> {
-        if request.text("subtype") != Some("can_use_tool") {
-            return Ok(());
-        }
-        let name = owned(request, "tool_name").unwrap_or_default();
-        let native = owned(request, "tool_use_id").unwrap_or_default();
-        let empty = Json::Object(Vec::new());
-        let input = request.get("input").filter(|input| input.is_object()).unwrap_or(&empty);
-        let known = self.scribe.calls.open_by_native(&native).or_else(|| self.like(&native, &name, input));
-        let at = match known {
-            Some(at) => at,
-            None => {
-                self.scribe.hush(&Namespace::root());
-                let native = if native.is_empty() { format!("{NODE}{}", id.to_text()) } else { native };
-                self.scribe.start(
-                    &native,
-                    &name,
-                    &input.to_text(),
-                    &Namespace::root(),
-                    self.message.parent(),
-                )?
-            }
-        };
-        let Some(call) = self.scribe.calls.get(at).cloned() else { return Ok(()) };
-        let form = call.name == *ASK;
-        let options = &self.scribe.options;
-        let asked = if form {
-            let (prompt, fields) = ask::form(input, options)?;
-            InterruptRequest::Form { prompt: prompt.into(), fields }
-        } else {
-            InterruptRequest::Approvals(vec![ToolApproval {
-                tool_call_id: call.id.clone(),
-                tool_name: call.name.clone(),
-                tool_args: project::object(input, "the input", options)?,
-                allowed_decisions: vec![Decision::Approve, Decision::Edit, Decision::Reject],
-            }])
-        };
-        self.account(None);
-        let mut counted = crate::usage::Totals::default();
-        counted.add(self.baseline);
-        counted.add(self.scribe.totals.counts());
-        let snapshot = Snapshot {
-            request: id.as_str().map_or_else(|| id.to_text(), |id| id.lossy().into_owned()),
-            call: call.id.as_str().to_owned(),
-            form,
-            input: input.to_text(),
-            message: self.message.id().map(str::to_owned),
-            counted: counted.counts(),
-        };
-        let head = self.head();
-        self.scribe.interrupt(asked, head, snapshot.to_json());
-        Ok(())
-    }
-
-    /// The open call that an older CLI asks about without its id.
-    fn like(&self, native: &str, name: &str, input: &Json<'_>) -> Option<usize> {
-        let mut same =
-            self.scribe.calls.open().filter(|(_, call)| call.name == *name && call.has_arguments(input));
-        same.next().filter(|_| native.is_empty()).map(|(at, _)| at)
-    }
-
-    /// Where the conversation stands: the session, and its newest line.
+    /// Where the conversation stands.
     fn head(&self) -> Option<Reference<'static>> {
-        let session = self.session.as_deref()?;
-        let max = self.scribe.options.limits.id_bytes;
-        let head = match &self.newest {
-            Some(newest) => format!("{session}:{newest}"),
-            None => session.to_owned(),
-        };
-        Reference::bounded(head, max).ok()
+        Reference::bounded(self.standing.head()?, self.scribe.options.limits.id_bytes).ok()
     }
 
     fn account(&mut self, cost: Option<JsonNumber<'static>>) {
@@ -528,19 +465,16 @@ impl Adapter for ClaudeAgentSdk {
                 Line::User(_) => "user",
                 Line::Result(_) => "result",
                 Line::Control(..) => "control_request",
-                Line::System(..) | Line::End | Line::Cancelled | Line::Error(_) | Line::Other => {
-                    return Ok(());
-                }
+                Line::System(..)
+                | Line::Withdrawn(_)
+                | Line::End
+                | Line::Cancelled
+                | Line::Error(_)
+                | Line::Other => return Ok(()),
             };
             return Err(ItemError::OutOfOrder { kind, what: "the turn is over" });
         }
-        let around = either(&json, "event", "data").filter(|_| json.text("type").is_none()).unwrap_or(&json);
-        if self.session.is_none() {
-            let inner = around.get("data").unwrap_or(around);
-            self.session = owned(around, "session_id")
-                .or_else(|| owned(inner, "session_id"))
-                .filter(|id| !id.is_empty());
-        }
+        self.standing.see(&json);
         match line {
             Line::System(subtype, line) => self.system(subtype, line),
             Line::Stream(event, line) => self.stream(event, line),
@@ -554,6 +488,10 @@ impl Adapter for ClaudeAgentSdk {
                 Ok(())
             }
             Line::Control(id, request) => self.control(id, request),
+            Line::Withdrawn(id) => {
+                self.withdrawn(id);
+                Ok(())
+            }
             Line::End => {
                 self.over();
                 Ok(())
@@ -575,18 +513,24 @@ impl Adapter for ClaudeAgentSdk {
         self.scribe.next()
     }
 
-    fn close(&mut self, _how: Close) {
+    fn close(&mut self, how: Close) {
+        match how {
+            Close::End => self.ask(),
+            // Nobody is left to be answered.
+            Close::Broken => {}
+        }
         self.over();
     }
 }
 
-/// The control response for an answer, from the private part of the interrupted run's state; for the process that asked.
+/// The control response for an answer (a list, where several requests wait), from the private part of the interrupted
+/// run's state; for the process that asked.
 ///
 /// # Errors
 /// The answer does not fit, or the private part is not one of this adapter.
 pub fn resume_value(private: &str, answer: &Answer) -> Result<String, AnswerError> {
     let snapshot = Snapshot::from_json(private).ok_or(AnswerError::Unreadable)?;
-    resume::control_response(&snapshot, answer)
+    resume::resume_value(&snapshot, answer)
 }
 
 /// The answer behind a control response; `None` where it cannot be told.

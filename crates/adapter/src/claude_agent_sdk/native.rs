@@ -25,6 +25,8 @@ pub(super) enum Line<'j, 'a> {
     Result(&'j Json<'a>),
     /// `control_request`: its id and the request.
     Control(&'j Json<'a>, &'j Json<'a>),
+    /// `control_cancel_request`: a request that needs no answer any more, by its id.
+    Withdrawn(&'j Json<'a>),
     /// The SDK's iterator ended.
     End,
     /// The turn was left after a cancel.
@@ -81,6 +83,7 @@ pub(super) fn read<'j, 'a>(line: &'j Json<'a>) -> Option<Line<'j, 'a>> {
             }
             "result" => Line::Result(line),
             "control_request" => Line::Control(line.get("request_id")?, line.get("request")?),
+            "control_cancel_request" => Line::Withdrawn(line.get("request_id")?),
             _ => Line::Other,
         });
     }
@@ -120,6 +123,11 @@ pub(super) fn kind<'j>(block: &'j Json<'_>) -> &'j str {
         "ServerToolResultBlock" => "server_tool_result",
         other => other,
     }
+}
+
+/// The id of a control request.
+pub(super) fn request_id(id: &Json<'_>) -> String {
+    id.as_str().map_or_else(|| id.to_text(), |id| id.lossy().into_owned())
 }
 
 /// A member under either of its two spellings.

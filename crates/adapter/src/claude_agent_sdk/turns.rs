@@ -1,11 +1,13 @@
 //! Recordings of the CLI, cut into turns: a turn ends with its `result`, or with a request for permission; what follows
 //! that is the turn that resumes it.
 //!
-//! What was sent to the CLI (`NAME.stdin.jsonl`) tells how a request was answered; without it the decision stays unknown.
+//! What was sent to the CLI (`NAME.stdin.jsonl`) tells how a request was answered, and after how many lines: until then
+//! further requests belong to the same interrupt. Without it the decision stays unknown, and only requests that follow
+//! each other at once are taken together.
 
 use std::collections::HashMap;
 
-use super::native::{Line, read};
+use super::native::{Line, read, request_id};
 use crate::json::Json;
 use crate::recording::{Head, Place, Split};
 use crate::worker::{Op, parse_line};
@@ -14,8 +16,19 @@ use crate::worker::{Op, parse_line};
 #[derive(Clone, Debug, Default)]
 pub struct Turns {
     state: State,
-    /// Control responses by the id of their request, as JSON.
-    answers: HashMap<String, String>,
+    /// Lines seen.
+    seen: u64,
+    /// Control responses by the id of their request.
+    answers: HashMap<String, Response>,
+}
+
+/// A control response that was sent.
+#[derive(Clone, Debug)]
+struct Response {
+    /// As JSON.
+    value: String,
+    /// After how many lines, where that was noted.
+    after: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -28,8 +41,8 @@ enum State {
         /// Its `init` came.
         init: bool,
     },
-    /// The turn waits for the answer to this request.
-    Asking(String),
+    /// The turn waits for the answers to these requests.
+    Asking(Vec<String>),
     /// The turn is over; the process may still say something.
     Over,
 }
@@ -57,9 +70,32 @@ impl Turns {
             Some(Line::System(..) | Line::Stream(..) | Line::Assistant(_) | Line::User(_)) => Means::Speaks,
             Some(Line::Result(_) | Line::End | Line::Cancelled | Line::Error(_)) => Means::Ends,
             Some(Line::Control(id, request)) if request.text("subtype") == Some("can_use_tool") => {
-                Means::Asks(id.as_str().map_or_else(|| id.to_text(), |id| id.lossy().into_owned()))
+                Means::Asks(request_id(id))
             }
-            Some(Line::Control(..) | Line::Other) | None => Means::Nothing,
+            Some(Line::Control(..) | Line::Withdrawn(_) | Line::Other) | None => Means::Nothing,
+        }
+    }
+
+    /// Whether the stream goes on while these requests still wait.
+    fn still_asking(&self, requests: &[String], means: &Means) -> bool {
+        let answers: Vec<_> = requests.iter().map(|request| self.answers.get(request)).collect();
+        let unanswered = |answer: &Option<&Response>| answer.is_none_or(|answer| answer.after.is_none());
+        if answers.iter().all(unanswered) {
+            return matches!(means, Means::Asks(_));
+        }
+        // The line that comes now is the one after `seen - 1` others.
+        answers
+            .iter()
+            .all(|answer| answer.and_then(|answer| answer.after).is_none_or(|after| after >= self.seen))
+    }
+
+    /// The one answer to these requests.
+    fn answer(&self, requests: &[String]) -> Option<String> {
+        let values: Option<Vec<&str>> =
+            requests.iter().map(|request| Some(self.answers.get(request)?.value.as_str())).collect();
+        match values?.as_slice() {
+            [one] => Some((*one).to_owned()),
+            many => Some(format!("[{}]", many.join(","))),
         }
     }
 
@@ -77,13 +113,24 @@ impl Split for Turns {
         if line.iter().all(u8::is_ascii_whitespace) {
             return Place::Outside;
         }
+        self.seen += 1;
         let means = Self::means(line);
-        let before = std::mem::take(&mut self.state);
+        let mut before = std::mem::take(&mut self.state);
+        if let State::Asking(requests) = &mut before
+            && matches!(means, Means::Speaks | Means::Asks(_))
+            && self.still_asking(requests, &means)
+        {
+            if let Means::Asks(request) = means {
+                requests.push(request);
+            }
+            self.state = before;
+            return Place::Inside;
+        }
         self.state = match &means {
             Means::Gone => State::Idle,
             Means::Begins => State::Running { init: true },
             Means::Ends => State::Over,
-            Means::Asks(request) => State::Asking(request.clone()),
+            Means::Asks(request) => State::Asking(vec![request.clone()]),
             Means::Speaks | Means::Nothing => match &before {
                 State::Running { init } => State::Running { init: *init },
                 State::Idle => State::Running { init: false },
@@ -99,8 +146,8 @@ impl Split for Turns {
             }
             (State::Running { .. }, _) => Place::Inside,
             (State::Asking(_) | State::Over, Means::Nothing) => Place::Inside,
-            (State::Asking(request), Means::Speaks | Means::Ends | Means::Asks(_)) => {
-                let answer = self.answers.get(&request).cloned();
+            (State::Asking(requests), Means::Speaks | Means::Ends | Means::Asks(_)) => {
+                let answer = self.answer(&requests);
                 self.first(Op::Resume, answer)
             }
             // The SDK's iterator ends after the `result`.
@@ -128,8 +175,8 @@ impl Split for Turns {
                 continue;
             };
             if let Some(request) = response.get("request_id") {
-                let id = request.as_str().map_or_else(|| request.to_text(), |id| id.lossy().into_owned());
-                self.answers.insert(id, sent.to_text());
+                let after = json.get("after").and_then(Json::as_u64);
+                self.answers.insert(request_id(request), Response { value: sent.to_text(), after });
             }
         }
         true
@@ -152,7 +199,7 @@ mod tests {
     const EVENT: &str = r#"{"type":"stream_event","event":{}}"#;
     const RESULT: &str = r#"{"subtype":"success","type":"result"}"#;
     const ASK: &str = r#"{"type":"control_request","request_id":"r1","request":{"subtype":"can_use_tool"}}"#;
-    const SENT: &str = r#"{"after":3,"line":{"type":"control_response","response":{"request_id":"r1","response":{"behavior":"allow"}}}}"#;
+    const SENT: &str = r#"{"after":2,"line":{"type":"control_response","response":{"request_id":"r1","response":{"behavior":"allow"}}}}"#;
 
     fn cut(sidecar: &str, lines: &[&'static str]) -> Vec<(Op, bool, usize)> {
         let mut split = Turns::default();
@@ -182,6 +229,26 @@ mod tests {
             [(Op::Run, false, 2), (Op::Run, false, 2)],
             "nobody answered"
         );
+    }
+
+    #[test]
+    fn requests_that_wait_at_the_same_time_are_one_interrupt() {
+        let second = r#"{"type":"control_request","request_id":"r2","request":{"subtype":"can_use_tool"}}"#;
+        let both = |first: u64, other: u64| {
+            let line = |id: &str, after: u64| {
+                format!(
+                    r#"{{"after":{after},"line":{{"type":"control_response","response":{{"request_id":"{id}","response":{{"behavior":"allow"}}}}}}}}"#
+                )
+            };
+            format!("{}\n{}", line("r1", first), line("r2", other))
+        };
+        let lines = [INIT, ASK, EVENT, second, EVENT, RESULT];
+        assert_eq!(cut(&both(5, 5), &lines), [(Op::Run, false, 5), (Op::Resume, true, 1)]);
+        let one_by_one = [(Op::Run, false, 2), (Op::Resume, true, 2), (Op::Resume, true, 2)];
+        assert_eq!(cut(&both(2, 4), &lines), one_by_one);
+        let (at_once, unknown) =
+            ([INIT, ASK, second, EVENT, RESULT], [(Op::Run, false, 3), (Op::Resume, false, 2)]);
+        assert_eq!(cut("", &at_once), unknown);
     }
 
     #[test]

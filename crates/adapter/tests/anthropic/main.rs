@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods)] // tests read their data and fail loudly
 
+mod asks;
 mod claude;
 #[path = "../damage/mod.rs"]
 mod damage;
