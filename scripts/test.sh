@@ -12,6 +12,10 @@ mkdir -p "$environment"
 examples/deepagents/setup.sh "$environment" \
     || echo "SKIPPED: no environment for the live deepagents worker; its tests will be skipped"
 
+# The same for the Claude Code CLI.
+examples/claude/setup.sh target/claude \
+    || echo "SKIPPED: no Claude Code CLI; its live tests will be skipped"
+
 cargo test --workspace --locked "$@"
 
 # The fuzz bodies on stable: five minutes together, two at a time (the same bodies are cargo-fuzz targets in fuzz/).

@@ -9,6 +9,9 @@ use crate::ids::Ids;
 use crate::recording::Split;
 use crate::turn::{Answer, AnswerError, Options, Turn};
 
+/// The one harness whose processes the engine talks to in their own words.
+pub use crate::claude_agent_sdk::catalogue::stream_json;
+
 /// How well a harness does something.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Level {

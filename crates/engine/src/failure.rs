@@ -35,6 +35,8 @@ pub enum Failure {
     StateLost,
     /// The harness refused the request.
     RequestRefused,
+    /// The process that waited for this answer is gone, and no other can take it.
+    AnswerLost,
 }
 
 /// What a client may be told about a failure.
@@ -64,6 +66,7 @@ impl Failure {
         Self::OutputOversized,
         Self::StateLost,
         Self::RequestRefused,
+        Self::AnswerLost,
     ];
 
     /// Code, sentence and `retryable`: the only place that writes them.
@@ -118,6 +121,11 @@ impl Failure {
             Self::RequestRefused => {
                 ("harness_request_refused", "The agent's harness did not accept the request.", false)
             }
+            Self::AnswerLost => (
+                "answer_lost",
+                "The agent's process that asked has ended, so the answer reached nobody and what it was about was not done.",
+                false,
+            ),
         };
         Public { code, message, retryable }
     }

@@ -17,6 +17,11 @@ pub const ENTRY: Harness = Harness {
     split: || Box::new(super::Turns::default()),
 };
 
+/// What a driver of the Claude Code CLI needs to know of its lines; the registry hands it on.
+pub mod stream_json {
+    pub use crate::claude_agent_sdk::{HARNESS, Seen, Waits, Watch, parts};
+}
+
 const CLAUDE_AGENT_SDK: &[Capability] = &[
     can(
         "text",
@@ -38,14 +43,18 @@ const CLAUDE_AGENT_SDK: &[Capability] = &[
     can(
         "tool_approval",
         Level::Native,
-        "The CLI waits for the answer while it lives; it is lost when the process ends.",
+        "The CLI asks and waits for the answer while it lives; requests that wait together are one interrupt.",
     ),
     can("form_input", Level::Native, "AskUserQuestion becomes a form with a field for each question."),
-    can("resume", Level::Native, "A pause is answered in the process that asked, and in no other."),
+    can(
+        "resume",
+        Level::Native,
+        "A pause is answered in the process that asked, and in no other: after its end an answer does nothing, and its run fails with answer_lost.",
+    ),
     can(
         "restore",
-        Level::Unavailable,
-        "The CLI can go on with a session in a new process; this build has no driver for it.",
+        Level::Native,
+        "A new process resumes the session at the committed entry, in a fork: what came after it is left behind.",
     ),
     can(
         "cancel",

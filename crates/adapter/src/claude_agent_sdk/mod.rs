@@ -44,6 +44,7 @@ mod snapshot;
 mod standing;
 mod turns;
 mod waits;
+mod watch;
 
 use std::collections::{HashMap, HashSet};
 
@@ -54,6 +55,7 @@ use causeway_contract::namespace::Namespace;
 
 pub use self::standing::{Standing, parts};
 pub use self::turns::Turns;
+pub use self::watch::{Seen, Waits, Watch};
 
 use self::native::{Line, Said, kind, owned, read};
 use self::result::Outcome;

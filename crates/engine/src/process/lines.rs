@@ -6,7 +6,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// What a pipe gave.
 #[derive(Debug)]
-pub(super) enum Read {
+pub(crate) enum Read {
     /// A line, without its break.
     Line(Vec<u8>),
     /// More bytes than a line may have, without a break.
@@ -19,7 +19,7 @@ pub(super) enum Read {
 
 /// Reads lines from `source`.
 #[derive(Debug)]
-pub(super) struct Lines<R> {
+pub(crate) struct Lines<R> {
     source: R,
     /// What was read and not yet given away.
     buffer: Vec<u8>,
@@ -32,12 +32,12 @@ pub(super) struct Lines<R> {
 const CHUNK: usize = 64 * 1024;
 
 impl<R: AsyncRead + Unpin> Lines<R> {
-    pub(super) fn new(source: R, max: usize) -> Self {
+    pub(crate) fn new(source: R, max: usize) -> Self {
         Self { source, buffer: Vec::new(), searched: 0, max }
     }
 
     /// The next line. Safe to drop and call again: nothing is lost.
-    pub(super) async fn next(&mut self) -> Read {
+    pub(crate) async fn next(&mut self) -> Read {
         loop {
             if let Some(line) = self.take_line() {
                 return if line.len() > self.max { Read::TooLong } else { Read::Line(line) };
@@ -55,7 +55,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 
     /// Reads on and throws away; whether there may be more. For a writer that must not be held up while it leaves.
-    pub(super) async fn discard(&mut self) -> bool {
+    pub(crate) async fn discard(&mut self) -> bool {
         self.buffer.clear();
         self.searched = 0;
         self.buffer.reserve(CHUNK);

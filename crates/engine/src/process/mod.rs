@@ -13,17 +13,21 @@
 //! ```
 //! Out of reach: a child that a worker puts into a process group of its own. It loses its pipes, not its life.
 //!
+//! What is not protocol 1 in here (`pool`, `worker`, `talk`, `running`) serves [`crate::claude`] as well.
+//!
 //! Whoever holds a `Worker` owns its process; dropping it kills the group. At any moment one place holds it:
 //! a turn, an idle watch, or a farewell.
 
 mod command;
-mod lines;
-mod pool;
+pub(crate) mod lines;
+pub(crate) mod pool;
 mod proc;
 mod record;
 mod request;
+pub(crate) mod running;
+pub(crate) mod talk;
 mod turn;
-mod worker;
+pub(crate) mod worker;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,6 +42,7 @@ pub use command::Fault as CommandFault;
 pub use record::ReapError;
 
 use self::pool::Pool;
+use self::running::Running;
 
 /// Runs the turns of one agent in worker processes.
 #[derive(Debug)]
@@ -67,12 +72,8 @@ impl Process {
         config: ProcessConfig,
         data_dir: impl Into<PathBuf>,
     ) -> Result<Self, CommandFault> {
-        let data_dir = data_dir.into();
-        // Workers may change their directory, and pid files must be found from anywhere.
-        let data_dir = std::path::absolute(&data_dir).unwrap_or(data_dir);
-        command::check(&config)?;
         let cancel_grace = config.cancel_grace;
-        Ok(Self { pool: Arc::new(Pool::new(demand, config, data_dir)), cancel_grace })
+        Ok(Self { pool: Pool::open(demand, config, data_dir.into())?, cancel_grace })
     }
 
     /// Processes that exist now: starting, at work, idle or about to leave.
@@ -84,11 +85,11 @@ impl Process {
 #[async_trait]
 impl Harness for Process {
     async fn reap(&self) -> Result<(), String> {
-        record::reap(&self.pool.records_dir()).await.map_err(|error| error.to_string())
+        self.pool.reap().await
     }
 
     fn begin(&self, turn: Turn) -> Box<dyn Session> {
-        Box::new(turn::Running::begin(Arc::clone(&self.pool), turn))
+        Box::new(Running::begin(Arc::clone(&self.pool), turn, turn::play))
     }
 
     fn has_room(&self) -> bool {

@@ -11,14 +11,15 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, timeout};
 
-use super::worker::{StartError, Worker};
-use super::{Demand, command};
+use super::worker::{Greeting, Hello, StartError, Worker};
+use super::{Demand, command, record};
 use crate::config::{ProcessConfig, Scope};
+use crate::failure::Failure;
 use crate::harness::Turn;
 
 /// Why there is no worker for a turn.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NoWorker {
+pub(crate) enum NoWorker {
     #[error("all {0} workers are busy; see max_workers")]
     Full(usize),
     #[error("the gateway is shutting down")]
@@ -27,11 +28,25 @@ pub(super) enum NoWorker {
     Start(#[from] StartError),
 }
 
+impl NoWorker {
+    /// What the run is told.
+    pub fn failure(&self) -> Failure {
+        match self {
+            Self::Full(_) => Failure::Capacity,
+            Self::Start(StartError::StateLost) => Failure::StateLost,
+            Self::Closing | Self::Start(_) => Failure::HarnessUnavailable,
+        }
+    }
+}
+
+/// How long a process that waits for an answer is kept at least: what it asked about is lost with it.
+const WAITS: Duration = Duration::from_secs(60 * 60);
+
 /// How long a worker gets to leave by itself (worker protocol, rule 7).
 const LEAVING: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
-pub(super) struct Pool {
+pub(crate) struct Pool {
     pub demand: Demand,
     config: ProcessConfig,
     data_dir: PathBuf,
@@ -50,15 +65,28 @@ type Key = (String, u64);
 #[derive(Debug)]
 struct Idle {
     ticket: u64,
+    /// Whether it waits for an answer: it makes room only when nobody else can.
+    waits: bool,
     since: Instant,
     /// Asks for the worker. Dropping it tells the worker to leave.
     take: oneshot::Sender<oneshot::Sender<Worker>>,
 }
 
 impl Pool {
-    pub fn new(demand: Demand, config: ProcessConfig, data_dir: PathBuf) -> Self {
+    /// A pool without workers.
+    ///
+    /// # Errors
+    /// A command that cannot be right.
+    pub fn open(
+        demand: Demand,
+        config: ProcessConfig,
+        data_dir: PathBuf,
+    ) -> Result<Arc<Self>, command::Fault> {
+        // Workers may change their directory, and pid files must be found from anywhere.
+        let data_dir = std::path::absolute(&data_dir).unwrap_or(data_dir);
+        command::check(&config)?;
         let room = Arc::new(Room::new(config.max_workers));
-        Self {
+        Ok(Arc::new(Self {
             demand,
             config,
             data_dir,
@@ -67,7 +95,15 @@ impl Pool {
             hurry: watch::Sender::new(false),
             leaving: AtomicUsize::new(0),
             tickets: AtomicU64::new(0),
-        }
+        }))
+    }
+
+    /// Ends what an earlier gateway left running.
+    ///
+    /// # Errors
+    /// A sentence for the operator.
+    pub async fn reap(&self) -> Result<(), String> {
+        record::reap(&self.records_dir()).await.map_err(|error| error.to_string())
     }
 
     /// Where workers are written down, and where they keep their states if their command says so.
@@ -88,24 +124,40 @@ impl Pool {
 
     /// A worker for a turn: the idle one of its conversation, or a new one. Dropping the wait leaves nothing running.
     pub async fn acquire(self: &Arc<Self>, turn: &Turn) -> Result<Worker, NoWorker> {
-        if let Some(worker) = self.take_idle(|idle| idle.remove(&key(turn))).await {
-            return Ok(worker);
+        match self.kept(turn).await {
+            Some(worker) => Ok(worker),
+            None => self.fresh(turn, &Hello).await,
         }
+    }
+
+    /// The idle worker of a turn's conversation.
+    pub async fn kept(&self, turn: &Turn) -> Option<Worker> {
+        self.take_idle(|idle| idle.remove(&key(turn))).await
+    }
+
+    /// A new worker for a turn.
+    pub async fn fresh(
+        self: &Arc<Self>,
+        turn: &Turn,
+        greeting: &(dyn Greeting + Send),
+    ) -> Result<Worker, NoWorker> {
         let place = self.place().await?;
         let command = command::build(&self.config, &self.data_dir, &self.demand.agent_id, turn);
-        let records = self.records_dir();
-        Ok(Worker::start(command, &self.demand, self.config.start_timeout, &records, place).await?)
+        let (records, patience) = (self.records_dir(), self.config.start_timeout);
+        Ok(Worker::start(command, greeting, &self.demand, patience, &records, place).await?)
     }
 
     /// Takes a worker back after a turn that it closed properly.
     pub fn release(self: &Arc<Self>, turn: &Turn, worker: Worker) {
-        if self.config.scope == Scope::Run || self.room.is_closed() {
+        let one_run = self.config.scope == Scope::Run && !worker.waits();
+        if one_run || self.room.is_closed() {
             return self.farewell(worker);
         }
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
         let (take, taken) = oneshot::channel();
         // Should there be one already (a second run in one conversation), it leaves: its `take` is dropped.
-        self.idle().insert(key(turn), Idle { ticket, since: Instant::now(), take });
+        let waits = worker.waits();
+        self.idle().insert(key(turn), Idle { ticket, waits, since: Instant::now(), take });
         tokio::spawn(Arc::clone(self).watch(key(turn), ticket, worker, taken));
     }
 
@@ -115,7 +167,7 @@ impl Pool {
     }
 
     /// Lets a worker go, in the background.
-    fn farewell(self: &Arc<Self>, worker: Worker) {
+    pub fn farewell(self: &Arc<Self>, worker: Worker) {
         let pool = Arc::clone(self);
         self.leaving.fetch_add(1, Ordering::SeqCst);
         tokio::spawn(async move {
@@ -141,6 +193,8 @@ impl Pool {
         mut worker: Worker,
         taken: oneshot::Receiver<oneshot::Sender<Worker>>,
     ) {
+        let idle_exit = self.config.idle_exit;
+        let patience = if worker.waits() { idle_exit.max(WAITS) } else { idle_exit };
         tokio::select! {
             biased; // what it wrote after its closing line is seen before anyone gets it
             why = worker.stirs() => {
@@ -158,7 +212,7 @@ impl Pool {
                 }
                 Err(_dropped) => self.farewell(worker),
             },
-            () = tokio::time::sleep(self.config.idle_exit) => {
+            () = tokio::time::sleep(patience) => {
                 self.forget_idle(&key, ticket);
                 self.farewell(worker);
             }
@@ -211,7 +265,7 @@ fn key(turn: &Turn) -> Key {
 }
 
 fn oldest(idle: &mut HashMap<Key, Idle>) -> Option<Idle> {
-    let key = idle.iter().min_by_key(|(_, idle)| idle.since)?.0.clone();
+    let key = idle.iter().min_by_key(|(_, idle)| (idle.waits, idle.since))?.0.clone();
     idle.remove(&key)
 }
 
@@ -225,7 +279,7 @@ struct Room {
 
 /// One process's share of the room, from before its start until it is gone.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     room: Arc<Room>,
 }
 

@@ -11,6 +11,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use causeway_adapter::worker::{MAX_LINE, WorkerLine};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -25,9 +26,9 @@ use super::{Demand, proc};
 
 /// Why a worker could not be started. For the operator's log; clients are told a sentence of ours.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum StartError {
+pub(crate) enum StartError {
     #[error(
-        "the program {program:?} cannot be run: {source}; see that it exists and is executable, and so is the interpreter that it names (for the example agent, run examples/deepagents/setup.sh)"
+        "the program {program:?} cannot be run: {source}; see that it exists and is executable, and so is the interpreter that it names (for the example agents, run examples/deepagents/setup.sh or examples/claude/setup.sh)"
     )]
     Spawn { program: OsString, source: io::Error },
     #[error("its record cannot be written, so it could not be found again after a crash: {0}")]
@@ -44,10 +45,54 @@ pub(super) enum StartError {
     Harness { said: String, wanted: String },
     #[error("it cannot restore states, so it cannot serve a durable agent; set thread = \"ephemeral\"")]
     NoRestore,
+    #[error("it does not know the state that the turn begins with")]
+    StateLost,
 }
 
-/// A process that said a proper hello.
-pub(super) struct Worker {
+/// How a process is started and greeted.
+#[async_trait]
+pub(crate) trait Greeting: Sync {
+    /// What the command gets besides its own arguments.
+    fn arguments(&self) -> Vec<String>;
+
+    /// Waits until it is up; the caller bounds the wait.
+    async fn greet(&self, worker: &mut Worker, demand: &Demand) -> Result<(), StartError>;
+
+    /// Whether an idle process may write this line.
+    fn is_harmless(&self) -> fn(&[u8]) -> bool;
+}
+
+/// The greeting of worker protocol 1: the worker speaks first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hello;
+
+#[async_trait]
+impl Greeting for Hello {
+    fn arguments(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    async fn greet(&self, worker: &mut Worker, demand: &Demand) -> Result<(), StartError> {
+        worker.hello(demand).await
+    }
+
+    fn is_harmless(&self) -> fn(&[u8]) -> bool {
+        // An answer to a line it could not read closes nothing.
+        is_nobodys_error
+    }
+}
+
+/// Where a process that holds a conversation itself stands, for the next turn to judge.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Stand {
+    /// The state that it would go on from.
+    pub head: String,
+    /// Requests of its own that wait for an answer.
+    pub asked: Vec<String>,
+}
+
+/// A process that was greeted.
+pub(crate) struct Worker {
     child: Child,
     /// The number of its process group, which is its own pid; `None` once the group was killed and the leader reaped.
     group: Option<i32>,
@@ -56,6 +101,10 @@ pub(super) struct Worker {
     record: Option<Record>,
     /// Whether it takes `forget`.
     pub forgets: bool,
+    /// Where it stands, if it holds a conversation itself.
+    pub stand: Option<Stand>,
+    /// What it may write while it is idle.
+    is_harmless: fn(&[u8]) -> bool,
     stderr: Arc<Stderr>,
     /// Given back when the process is gone.
     _place: Place,
@@ -71,7 +120,7 @@ impl fmt::Debug for Worker {
 }
 
 /// Where requests go; closed once the worker was asked to leave.
-pub(super) struct Stdin(Option<ChildStdin>);
+pub(crate) struct Stdin(Option<ChildStdin>);
 
 impl Stdin {
     /// Writes as much as the pipe takes now. Safe to drop: then nothing was written.
@@ -95,14 +144,16 @@ impl Stdin {
 const DYING: Duration = Duration::from_secs(5);
 
 impl Worker {
-    /// Starts a process and waits for its hello.
+    /// Starts a process and greets it.
     pub async fn start(
         mut command: Command,
+        greeting: &(dyn Greeting + Send),
         demand: &Demand,
         start_timeout: Duration,
         records: &Path,
         place: Place,
     ) -> Result<Self, StartError> {
+        command.args(greeting.arguments());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0).kill_on_drop(true);
         record::make_dir(records).map_err(StartError::Record)?; // workers like to keep their states there too
@@ -123,6 +174,8 @@ impl Worker {
             lines: Lines::new(stdout, MAX_LINE),
             record: None,
             forgets: false,
+            stand: None,
+            is_harmless: greeting.is_harmless(),
             stderr: Stderr::drain(stderr),
             _place: place,
         };
@@ -131,7 +184,8 @@ impl Worker {
         let written = tokio::task::spawn_blocking(move || Record::write(&dir, &name, pid)).await;
         worker.record =
             Some(written.unwrap_or_else(|panic| Err(io::Error::other(panic))).map_err(StartError::Record)?);
-        match worker.hello(demand, start_timeout).await {
+        let greeted = timeout(start_timeout, greeting.greet(&mut worker, demand)).await;
+        match greeted.unwrap_or(Err(StartError::Silent(start_timeout))) {
             Ok(()) => Ok(worker),
             Err(error) => {
                 let stderr = worker.stderr();
@@ -142,12 +196,11 @@ impl Worker {
         }
     }
 
-    async fn hello(&mut self, demand: &Demand, start_timeout: Duration) -> Result<(), StartError> {
-        let line = match timeout(start_timeout, self.lines.next()).await {
-            Ok(Read::Line(line)) => line,
-            Ok(Read::TooLong) => return Err(StartError::NoHello),
-            Ok(Read::End | Read::Broken) => return Err(StartError::Died),
-            Err(_elapsed) => return Err(StartError::Silent(start_timeout)),
+    async fn hello(&mut self, demand: &Demand) -> Result<(), StartError> {
+        let line = match self.lines.next().await {
+            Read::Line(line) => line,
+            Read::TooLong => return Err(StartError::NoHello),
+            Read::End | Read::Broken => return Err(StartError::Died),
         };
         let Ok(WorkerLine::Hello(hello)) = WorkerLine::parse(&line) else { return Err(StartError::NoHello) };
         if hello.protocol != Some(1) {
@@ -167,6 +220,11 @@ impl Worker {
     /// Returns when the worker does what it may not do while it is idle: speak, or leave.
     pub async fn stirs(&mut self) -> &'static str {
         let leader = self.leader();
+        if self.waits() {
+            // What it says belongs to the turn that brings the answer.
+            leader.gone().await;
+            return "it left";
+        }
         loop {
             let read = tokio::select! {
                 biased;
@@ -174,12 +232,16 @@ impl Worker {
                 () = leader.gone() => return "it left",
             };
             match read {
-                // An answer to a line it could not read closes nothing.
-                Read::Line(line) if is_nobodys_error(&line) => {}
+                Read::Line(line) if (self.is_harmless)(&line) => {}
                 Read::Line(_) | Read::TooLong => return "it wrote outside of a turn",
                 Read::End | Read::Broken => return "it left",
             }
         }
+    }
+
+    /// Whether it waits for an answer.
+    pub fn waits(&self) -> bool {
+        self.stand.as_ref().is_some_and(|stand| !stand.asked.is_empty())
     }
 
     /// What it wrote to stderr, which may be asked for when the worker is gone.
@@ -253,7 +315,7 @@ impl Drop for Worker {
 
 /// The process that leads a worker's group, looked at without being reaped: until then its number is its own.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Leader(Option<Pid>);
+pub(crate) struct Leader(Option<Pid>);
 
 impl Leader {
     /// Returns some time after the leader's exit: what it wrote can be read first. The end of its stdout does not
@@ -291,7 +353,7 @@ fn is_nobodys_error(line: &[u8]) -> bool {
 
 /// What a worker writes to stderr: counted and thrown away, but for the end of it, which is kept to explain a failed start or turn.
 #[derive(Debug, Default)]
-pub(super) struct Stderr {
+pub(crate) struct Stderr {
     seen: Mutex<(u64, Vec<u8>)>,
 }
 

@@ -1,0 +1,161 @@
+//! One turn with the CLI: the right process, the request out, lines in, until the `result` or until it waits for answers.
+//!
+//! Refuses to give an answer to a process that did not ask, and a message to one that stands elsewhere.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use causeway_adapter::registry::stream_json::{Seen, Waits, Watch};
+use tokio::time::Instant;
+
+use super::speech::{self, StandAt};
+use crate::failure::Failure;
+use crate::harness::{Turn, TurnEnd, TurnInput};
+use crate::process::pool::Pool;
+use crate::process::running::{Play, Wish, wished};
+use crate::process::talk::{Manners, Step, Talk, Verdict};
+use crate::process::worker::{Stand, Worker};
+
+/// How long the CLI is quiet before nothing more is asked: once everything open was asked about, and else. Something
+/// that is asked later is an interrupt of its own.
+const SETTLED: Duration = Duration::from_millis(100);
+const QUIET: Duration = Duration::from_secs(1);
+
+/// Plays a turn.
+pub(super) async fn play(mut play: Play) -> TurnEnd {
+    let Some(request) = speech::request(&play.turn) else {
+        play.log(&"the CLI cannot be told this: it takes no files, and no line above the limit");
+        return TurnEnd::Failed(Failure::RequestRefused);
+    };
+    let acquired = tokio::select! {
+        biased;
+        _ = wished(&mut play.wishes, Wish::Cancel) => {
+            if matches!(play.turn.input, TurnInput::Resume(_))
+                && let Some(worker) = play.pool.kept(&play.turn).await
+            {
+                worker.kill().await; // its answer will never come
+            }
+            return TurnEnd::Regular;
+        }
+        acquired = acquire(&play.pool, &play.turn) => acquired,
+    };
+    let worker = match acquired {
+        Ok(worker) => worker,
+        Err((failure, why)) => {
+            play.log(&why);
+            return TurnEnd::Failed(failure);
+        }
+    };
+    let _ = play.told.stderr.set(worker.stderr()); // a turn has one process
+    let manners = Cli::new(&play.turn);
+    let mut talk = Talk::new(worker, manners, request);
+    let verdict = talk.on(&play.out, &mut play.wishes).await;
+    let (mut worker, watch) = (talk.worker, talk.manners.watch);
+    match verdict {
+        Verdict::Closed(end) => {
+            worker.stand = watch.head().map(|head| Stand { head, asked: watch.asked() });
+            if worker.stand.is_some() {
+                play.pool.release(&play.turn, worker);
+            } else {
+                play.pool.farewell(worker);
+            }
+            end
+        }
+        Verdict::Kill(end, why) => {
+            if let Some(why) = why {
+                play.log(&why);
+            }
+            worker.kill().await;
+            end
+        }
+    }
+}
+
+/// The process that stands where the turn begins, and for an answer: that waits for it.
+async fn acquire(pool: &Arc<Pool>, turn: &Turn) -> Result<Worker, (Failure, String)> {
+    let base = turn.base.as_ref().map(|head| head.as_str());
+    let asked = match &turn.input {
+        TurnInput::Message { .. } => Vec::new(),
+        TurnInput::Resume(value) => speech::answered(value),
+    };
+    if let Some(worker) = pool.kept(turn).await {
+        let fits = |stand: &Stand| base == Some(stand.head.as_str()) && stand.asked == asked;
+        if worker.stand.as_ref().is_some_and(fits) {
+            return Ok(worker);
+        }
+        // What it knows is in its session, as far as it was committed.
+        worker.kill().await;
+    }
+    match &turn.input {
+        TurnInput::Message { .. } => {
+            let started = pool.fresh(turn, &StandAt(base)).await;
+            started.map_err(|error| (error.failure(), error.to_string()))
+        }
+        TurnInput::Resume(_) => {
+            Err((Failure::AnswerLost, "the process that waited for this answer is gone".to_owned()))
+        }
+    }
+}
+
+/// Stream-json, in one turn.
+struct Cli {
+    watch: Watch,
+    /// Whether the turn is under way: before, there is nothing that could be interrupted.
+    begun: bool,
+    /// Whether it is to be left, and what has to be sent for that.
+    leaving: bool,
+    reply: Vec<u8>,
+    heard: Instant,
+}
+
+impl Cli {
+    fn new(turn: &Turn) -> Self {
+        let begun = match turn.input {
+            TurnInput::Message { .. } => false,
+            TurnInput::Resume(_) => true,
+        };
+        let (watch, reply) = (Watch::default(), Vec::new());
+        Self { watch, begun, leaving: false, reply, heard: Instant::now() }
+    }
+}
+
+impl Manners for Cli {
+    fn judge(&mut self, line: Vec<u8>) -> Step {
+        self.heard = Instant::now();
+        let Ok(seen) = self.watch.see(&line) else {
+            return Step::kill(Failure::OutputMalformed, "it wrote something that is no line of stream-json");
+        };
+        match seen {
+            Seen::Begun => {
+                if self.leaving && !self.begun {
+                    self.reply = speech::INTERRUPT.into();
+                }
+                self.begun = true;
+                Step::Pass(line)
+            }
+            Seen::Over => Step::Close(line),
+            Seen::Said | Seen::Aside => Step::Pass(line),
+            Seen::Response(..) => Step::Ignore,
+        }
+    }
+
+    fn cancel(&mut self) -> Vec<u8> {
+        self.leaving = true;
+        if self.begun { speech::INTERRUPT.into() } else { Vec::new() }
+    }
+
+    fn reply(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.reply)
+    }
+
+    fn settles(&self) -> Option<Instant> {
+        if self.leaving {
+            return None; // it withdraws what it asked
+        }
+        match self.watch.waits() {
+            Waits::No => None,
+            Waits::Perhaps => Some(self.heard + QUIET),
+            Waits::Surely => Some(self.heard + SETTLED),
+        }
+    }
+}
