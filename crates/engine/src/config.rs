@@ -13,6 +13,7 @@ use causeway_contract::limits::Limits;
 pub use causeway_lifecycle::Thread;
 
 use crate::harness::Harness;
+use crate::http::config as http;
 
 /// What the engine is told about itself.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -120,6 +121,8 @@ pub enum Driver {
     Process(ProcessConfig),
     /// A recorded native stream, played again.
     Recording(RecordingConfig),
+    /// An endpoint that answers with the stream of a turn.
+    Http(Box<http::Config>),
     /// A harness of the embedder's own.
     Custom(Arc<dyn Harness>),
 }
@@ -129,6 +132,7 @@ impl fmt::Debug for Driver {
         match self {
             Self::Process(process) => process.fmt(f),
             Self::Recording(recording) => recording.fmt(f),
+            Self::Http(http) => http.fmt(f),
             Self::Custom(_) => f.write_str("Custom"),
         }
     }

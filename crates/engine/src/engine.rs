@@ -22,6 +22,7 @@ use crate::config::{AgentConfig, Driver, Settings};
 use crate::error::{Error, OpenError};
 use crate::feed::Feed;
 use crate::harness::Harness;
+use crate::http::Http;
 use crate::metrics::{Findings, Metrics};
 use crate::process::Process;
 use crate::recording::Recording;
@@ -447,6 +448,12 @@ impl Agent {
             Driver::Recording(recording) => {
                 let recording = Recording::load(recording, &mut *translator.splitter());
                 Arc::new(recording.map_err(|what| OpenError::Driver { agent: id(), what })?)
+            }
+            Driver::Http(endpoint) => {
+                let harness = translator.harness_id();
+                let driver =
+                    Http::new(config.id.as_str(), harness.as_str(), config.thread, (**endpoint).clone());
+                Arc::new(driver.map_err(|fault| OpenError::Driver { agent: id(), what: fault.to_string() })?)
             }
             Driver::Custom(harness) => Arc::clone(harness),
         };

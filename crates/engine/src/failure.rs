@@ -5,6 +5,7 @@
 
 use causeway_contract::event::{RunError, SideEffectStatus};
 use causeway_contract::id::Code;
+use causeway_contract::json::JsonNumber;
 
 /// A failure that the engine itself recognised. Adapters report what a harness says about itself as drafts.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -37,6 +38,20 @@ pub enum Failure {
     RequestRefused,
     /// The process that waited for this answer is gone, and no other can take it.
     AnswerLost,
+    /// The endpoint refused the gateway's credentials.
+    HarnessAccess,
+    /// The endpoint limits requests.
+    HarnessRateLimited {
+        /// The seconds after which it takes one again, where it says so.
+        retry_after: Option<u32>,
+    },
+    /// The endpoint is overloaded.
+    HarnessOverloaded {
+        /// The seconds after which it may take a request again, where it says so.
+        retry_after: Option<u32>,
+    },
+    /// The endpoint says that it failed.
+    HarnessFailed,
 }
 
 /// What a client may be told about a failure.
@@ -67,6 +82,10 @@ impl Failure {
         Self::StateLost,
         Self::RequestRefused,
         Self::AnswerLost,
+        Self::HarnessAccess,
+        Self::HarnessRateLimited { retry_after: None },
+        Self::HarnessOverloaded { retry_after: None },
+        Self::HarnessFailed,
     ];
 
     /// Code, sentence and `retryable`: the only place that writes them.
@@ -126,8 +145,43 @@ impl Failure {
                 "The agent's process that asked has ended, so the answer reached nobody and what it was about was not done.",
                 false,
             ),
+            Self::HarnessAccess => {
+                ("harness_access_denied", "The agent's endpoint refused the gateway's credentials.", false)
+            }
+            Self::HarnessRateLimited { .. } => {
+                ("harness_rate_limited", "The agent's endpoint is limiting requests at the moment.", true)
+            }
+            Self::HarnessOverloaded { .. } => {
+                ("harness_overloaded", "The agent's endpoint is overloaded at the moment.", true)
+            }
+            Self::HarnessFailed => {
+                ("agent_execution_failed", "The agent failed while it was working on this request.", false)
+            }
         };
         Public { code, message, retryable }
+    }
+
+    /// When the same request may succeed, where the harness says so.
+    fn retry_after(self) -> Option<u32> {
+        match self {
+            Self::HarnessRateLimited { retry_after } | Self::HarnessOverloaded { retry_after } => retry_after,
+            Self::EventInvalid
+            | Self::DurabilityUncertain
+            | Self::StreamClosed
+            | Self::HarnessTimeout
+            | Self::EngineRestarted
+            | Self::JournalUnavailable
+            | Self::EngineFault
+            | Self::HarnessUnavailable
+            | Self::Capacity
+            | Self::OutputMalformed
+            | Self::OutputOversized
+            | Self::StateLost
+            | Self::RequestRefused
+            | Self::AnswerLost
+            | Self::HarnessAccess
+            | Self::HarnessFailed => None,
+        }
     }
 
     /// The `run.error` that tells a client about it.
@@ -137,7 +191,7 @@ impl Failure {
             code: literal_code(code),
             message: message.into(),
             retryable,
-            retry_after_seconds: None,
+            retry_after_seconds: self.retry_after().map(JsonNumber::from),
             side_effect_status,
         }
     }
@@ -182,7 +236,9 @@ mod tests {
                 Failure::JournalUnavailable,
                 Failure::EngineFault,
                 Failure::HarnessUnavailable,
-                Failure::Capacity
+                Failure::Capacity,
+                Failure::HarnessRateLimited { retry_after: None },
+                Failure::HarnessOverloaded { retry_after: None }
             ]
         );
     }

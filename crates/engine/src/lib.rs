@@ -14,6 +14,7 @@ pub mod error;
 pub mod failure;
 mod feed;
 pub mod harness;
+pub mod http;
 pub mod inspect;
 pub mod metrics;
 pub mod process;

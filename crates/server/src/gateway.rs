@@ -13,6 +13,7 @@ use causeway_engine::Engine;
 use causeway_engine::config::{
     AgentConfig, Driver, OnDisconnect, Pace, ProcessConfig, RecordingConfig, Scope, Settings, Thread,
 };
+use causeway_engine::http::config::{self as http, Secret};
 use causeway_store::sqlite::Options;
 use causeway_store::{MemoryStore, SqliteStore, Store};
 use tokio::net::TcpListener;
@@ -51,12 +52,12 @@ pub enum OpenError {
     #[error(transparent)]
     Engine(#[from] causeway_engine::OpenError),
     /// A secret cannot be read.
-    #[error("agents.{agent}.driver.process.env.{variable}: {what}")]
+    #[error("agents.{agent}.driver.{key}: {what}")]
     Secret {
         /// The agent.
         agent: String,
-        /// The variable.
-        variable: String,
+        /// Where it is asked for, below the driver.
+        key: String,
         /// What is wrong.
         what: String,
     },
@@ -128,6 +129,7 @@ fn agent_config(id: &str, agent: &config::Agent) -> Result<AgentConfig, OpenErro
     };
     let driver = match &agent.driver {
         config::Driver::Process(process) => Driver::Process(process_config(id, process)?),
+        config::Driver::Http(http) => Driver::Http(Box::new(http_config(id, http)?)),
         config::Driver::Recording(recording) => Driver::Recording(RecordingConfig {
             file: recording.file.clone(),
             pace: match recording.pace {
@@ -158,7 +160,7 @@ fn process_config(agent: &str, process: &config::Process) -> Result<ProcessConfi
     for (variable, value) in &process.env {
         let value = resolve(value).map_err(|what| OpenError::Secret {
             agent: agent.to_owned(),
-            variable: variable.clone(),
+            key: format!("process.env.{variable}"),
             what,
         })?;
         env.insert(variable.clone(), value);
@@ -171,6 +173,18 @@ fn process_config(agent: &str, process: &config::Process) -> Result<ProcessConfi
         max_workers: process.max_workers,
         env,
         ..ProcessConfig::new(process.command.clone())
+    })
+}
+
+fn http_config(agent: &str, http: &config::Http) -> Result<http::Config, OpenError> {
+    http.endpoint(|key, value| {
+        let secret = match value {
+            // Read again for every run, and now, so that a wrong path shows at the start.
+            EnvValue::File(file) => read_secret(file).map(|_text| Secret::File(file.clone())),
+            EnvValue::Plain(_) | EnvValue::Env(_) => resolve(value).map(|text| Secret::Value(text.into())),
+        };
+        let failed = |what| OpenError::Secret { agent: agent.to_owned(), key: format!("http.{key}"), what };
+        secret.map_err(failed)
     })
 }
 

@@ -206,6 +206,7 @@ pub fn agent(agent: &AgentConfig, harnesses: &[HarnessInfo]) -> String {
         .find(|harness| harness.id == agent.harness || harness.aliases.contains(&agent.harness.as_str()));
     let driver = match &agent.driver {
         Driver::Process(_) => "process",
+        Driver::Http(_) => "http",
         Driver::Recording(_) => "recording",
         Driver::Custom(_) => "custom",
     };

@@ -23,7 +23,7 @@ pub(crate) mod lines;
 pub(crate) mod pool;
 mod proc;
 mod record;
-mod request;
+pub(crate) mod request;
 pub(crate) mod running;
 pub(crate) mod talk;
 mod turn;

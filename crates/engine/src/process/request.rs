@@ -8,7 +8,7 @@ use causeway_adapter::worker::MAX_LINE;
 use crate::harness::{Turn, TurnInput};
 
 /// `run` or `resume`; `None` when it does not fit into a line.
-pub(super) fn turn(turn: &Turn) -> Option<Vec<u8>> {
+pub(crate) fn turn(turn: &Turn) -> Option<Vec<u8>> {
     let mut out = String::from("{\"op\":");
     match &turn.input {
         TurnInput::Message { .. } => out.push_str("\"run\""),

@@ -91,15 +91,11 @@ impl Session for Running {
     }
 
     fn cancel(&mut self) {
-        self.wish.send_if_modified(|wish| {
-            let first = *wish < Wish::Cancel;
-            *wish = if first { Wish::Cancel } else { *wish };
-            first
-        });
+        ask(&self.wish, Wish::Cancel);
     }
 
     async fn stop(&mut self) {
-        self.wish.send_replace(Wish::Stop);
+        ask(&self.wish, Wish::Stop);
         self.items.close();
         if let Some(task) = &mut self.task {
             let _ = task.await; // a task that panicked has dropped, and so killed, its worker
@@ -118,6 +114,15 @@ impl Session for Running {
         };
         Trouble { error_type: self.told.error_type.get().cloned(), stderr }
     }
+}
+
+/// Wishes this, unless something as strong was wished before.
+pub(crate) fn ask(wish: &watch::Sender<Wish>, wanted: Wish) {
+    wish.send_if_modified(|wish| {
+        let stronger = *wish < wanted;
+        *wish = if stronger { wanted } else { *wish };
+        stronger
+    });
 }
 
 /// Resolves when at least `least` is wished; a turn that was dropped is to be stopped.

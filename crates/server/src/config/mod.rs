@@ -16,6 +16,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use causeway_contract::Limits;
+use causeway_engine::http::config::{self as http, Secret, Shape, Url};
+use hyper::header::HeaderName;
 
 use tree::{Node, Origin, Tree, Value};
 
@@ -139,8 +141,41 @@ pub struct Agent {
 pub enum Driver {
     /// A worker process that speaks worker protocol 1.
     Process(Process),
+    /// An endpoint that answers with the stream of a turn.
+    Http(Box<Http>),
     /// A recorded native stream, played again.
     Recording(Recording),
+}
+
+/// `[agents.NAME.driver.http]`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Http {
+    /// Where the endpoint is.
+    pub url: Url,
+    /// What a request looks like; by the harness where absent.
+    pub shape: Option<Shape>,
+    /// Members of the request's body besides the driver's own: a JSON object, as text.
+    pub body: Option<String>,
+    /// Headers besides the driver's own; never plain text.
+    pub headers: BTreeMap<String, EnvValue>,
+    /// The token of `authorization: Bearer`; never plain text.
+    pub bearer: Option<EnvValue>,
+    /// Certificate authorities in PEM, instead of the system's.
+    pub ca_file: Option<PathBuf>,
+    /// Whether the endpoint keeps the thread of a conversation.
+    pub keeps_threads: bool,
+    /// Whether secrets may go over plain HTTP to another machine.
+    pub plaintext: bool,
+    /// How long to connect.
+    pub connect_timeout: Duration,
+    /// How long until status and headers are there.
+    pub response_timeout: Duration,
+    /// How long the answer may be silent.
+    pub idle_timeout: Duration,
+    /// How long a turn may take.
+    pub total_timeout: Duration,
+    /// The largest answer.
+    pub max_body: u64,
 }
 
 /// `[agents.NAME.driver.process]`.
@@ -171,6 +206,40 @@ pub enum EnvValue {
     File(PathBuf),
     /// The value of a variable of the gateway's own environment.
     Env(String),
+}
+
+impl Http {
+    /// The same for the engine; `secret` finds what a reference means, given the key below `driver.http`.
+    ///
+    /// # Errors
+    /// Those of `secret`.
+    pub fn endpoint<E>(
+        &self,
+        mut secret: impl FnMut(&str, &EnvValue) -> Result<Secret, E>,
+    ) -> Result<http::Config, E> {
+        let mut headers = Vec::new();
+        for (name, value) in &self.headers {
+            // A name that was read is one.
+            let Ok(known) = HeaderName::from_bytes(name.as_bytes()) else { continue };
+            headers.push((known, secret(&format!("headers.{name}"), value)?));
+        }
+        let bearer = self.bearer.as_ref().map(|value| secret("bearer", value)).transpose()?;
+        Ok(http::Config {
+            url: self.url.clone(),
+            shape: self.shape,
+            body: self.body.clone(),
+            headers,
+            bearer,
+            ca_file: self.ca_file.clone(),
+            keeps_threads: self.keeps_threads,
+            plaintext: self.plaintext,
+            connect_timeout: self.connect_timeout,
+            response_timeout: self.response_timeout,
+            idle_timeout: self.idle_timeout,
+            total_timeout: self.total_timeout,
+            max_body: self.max_body,
+        })
+    }
 }
 
 /// `[agents.NAME.driver.recording]`.

@@ -2,6 +2,8 @@
 //!
 //! Refuses to stop at the first fault: a file is read to its end so that all of them are told at once.
 
+mod http;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -148,10 +150,6 @@ fn agent(name: &str, section: &mut Section<'_, '_>) -> Option<Agent> {
     let mut drivers: Vec<Driver> = Vec::new();
     let mut given = 0;
     section.table("driver", |section| {
-        if section.has("http") {
-            section.fault("http", "is not part of this build; use driver.process or driver.recording");
-            given += 1;
-        }
         section.table("process", |section| {
             given += 1;
             drivers.extend(process(section).map(Driver::Process));
@@ -160,9 +158,13 @@ fn agent(name: &str, section: &mut Section<'_, '_>) -> Option<Agent> {
             given += 1;
             drivers.extend(recording(section).map(Driver::Recording));
         });
+        section.table("http", |section| {
+            given += 1;
+            drivers.extend(http::http(section).map(|http| Driver::Http(Box::new(http))));
+        });
     });
     if given != 1 {
-        section.here("exactly one driver is needed: `driver.process` or `driver.recording`");
+        section.here("exactly one driver is needed: `driver.process`, `driver.http` or `driver.recording`");
     }
     Some(Agent {
         name: display,
@@ -189,7 +191,7 @@ fn process(section: &mut Section<'_, '_>) -> Option<Process> {
     let per_run = section.choice("scope", &["conversation", "run"]) == Some("run");
     let mut env = BTreeMap::new();
     section.free("env", |name, node, section| {
-        if let Some(value) = env_value(name, node, section) {
+        if let Some(value) = env_value("env", name, node, section) {
             env.insert(name.to_owned(), value);
         }
     });
@@ -204,8 +206,8 @@ fn process(section: &mut Section<'_, '_>) -> Option<Process> {
     })
 }
 
-fn env_value(name: &str, node: &Node, section: &mut Section<'_, '_>) -> Option<EnvValue> {
-    let path = format!("{}.env.{name}", section.path);
+fn env_value(table: &str, name: &str, node: &Node, section: &mut Section<'_, '_>) -> Option<EnvValue> {
+    let path = if table.is_empty() { section.full(name) } else { section.full(&format!("{table}.{name}")) };
     let origin = Some(&node.origin);
     match &node.value {
         Value::Text(_) | Value::Integer(_) | Value::Flag(_) if looks_secret(name) => {

@@ -70,10 +70,7 @@ const AGENT: &[Key] = &[
     leaf("allow_config_override"),
     table("limits", LIMITS),
     Key { name: "tools", kind: Kind::Named(&[leaf("schema")]) },
-    table(
-        "driver",
-        &[table("process", PROCESS), table("recording", RECORDING), table("http", &[leaf("url")])],
-    ),
+    table("driver", &[table("process", PROCESS), table("http", HTTP), table("recording", RECORDING)]),
 ];
 
 const PROCESS: &[Key] = &[
@@ -84,6 +81,22 @@ const PROCESS: &[Key] = &[
     leaf("cancel_grace"),
     leaf("max_workers"),
     Key { name: "env", kind: Kind::Free },
+];
+
+const HTTP: &[Key] = &[
+    leaf("url"),
+    leaf("request"),
+    leaf("body"),
+    leaf("bearer"),
+    Key { name: "headers", kind: Kind::Free },
+    leaf("ca_file"),
+    leaf("keeps_threads"),
+    leaf("plaintext"),
+    leaf("connect_timeout"),
+    leaf("response_timeout"),
+    leaf("idle_timeout"),
+    leaf("total_timeout"),
+    leaf("max_body"),
 ];
 
 const RECORDING: &[Key] = &[leaf("file"), leaf("pace")];

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use causeway_contract::Limits;
 
 use super::units::{show_duration, show_size};
-use super::{Agent, Auth, Config, Driver, EnvValue, Pace, Process, StoreKind, read};
+use super::{Agent, Auth, Config, Driver, EnvValue, Http, Pace, Process, StoreKind, read};
 
 pub(super) fn show(config: &Config) -> String {
     let mut out = String::new();
@@ -67,6 +67,7 @@ fn show_agent(out: &mut String, path: &str, agent: &Agent) {
     show_limits(out, path, &agent.limits);
     match &agent.driver {
         Driver::Process(process) => show_process(out, path, process),
+        Driver::Http(http) => show_http(out, path, http),
         Driver::Recording(recording) => {
             let pace = match recording.pace {
                 Pace::Fast => "fast".to_owned(),
@@ -108,12 +109,46 @@ fn show_process(out: &mut String, path: &str, process: &Process) {
         process.max_workers,
     );
     for (name, value) in &process.env {
-        let value = match value {
-            EnvValue::Plain(text) => quoted(text),
-            EnvValue::File(file) => format!("{{ file = {} }}", quoted(&file.display().to_string())),
-            EnvValue::Env(variable) => format!("{{ env = {} }}", quoted(variable)),
-        };
-        let _ = writeln!(out, "env.{} = {value}", key(name));
+        let _ = writeln!(out, "env.{} = {}", key(name), reference(value));
+    }
+}
+
+fn show_http(out: &mut String, path: &str, http: &Http) {
+    let _ = writeln!(out, "\n[{path}.driver.http]\nurl = {}", quoted(&http.url.to_string()));
+    if let Some(shape) = http.shape {
+        let _ = writeln!(out, "request = {}", quoted(shape.as_str()));
+    }
+    if let Some(body) = &http.body {
+        let _ = writeln!(out, "body = {}", quoted(body));
+    }
+    if let Some(bearer) = &http.bearer {
+        let _ = writeln!(out, "bearer = {}", reference(bearer));
+    }
+    if let Some(file) = &http.ca_file {
+        let _ = writeln!(out, "ca_file = {}", quoted(&file.display().to_string()));
+    }
+    let _ = writeln!(
+        out,
+        "keeps_threads = {}\nplaintext = {}\nconnect_timeout = {}\nresponse_timeout = {}\nidle_timeout = {}\n\
+         total_timeout = {}\nmax_body = {}",
+        http.keeps_threads,
+        http.plaintext,
+        quoted(&show_duration(http.connect_timeout)),
+        quoted(&show_duration(http.response_timeout)),
+        quoted(&show_duration(http.idle_timeout)),
+        quoted(&show_duration(http.total_timeout)),
+        quoted(&show_size(http.max_body)),
+    );
+    for (name, value) in &http.headers {
+        let _ = writeln!(out, "headers.{} = {}", key(name), reference(value));
+    }
+}
+
+fn reference(value: &EnvValue) -> String {
+    match value {
+        EnvValue::Plain(text) => quoted(text),
+        EnvValue::File(file) => format!("{{ file = {} }}", quoted(&file.display().to_string())),
+        EnvValue::Env(variable) => format!("{{ env = {} }}", quoted(variable)),
     }
 }
 

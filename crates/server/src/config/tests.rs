@@ -89,7 +89,7 @@ fn every_fault_is_told_at_once() {
             "line 2: server.listen: is a number, but a string is expected here",
             "line 6: store.kind: `paper` is unknown; use \"sqlite\" or \"memory\"",
             "agents.a: `harness` is missing; name the harness whose stream the driver delivers, e.g. \"deepagents\"",
-            "agents.a: exactly one driver is needed: `driver.process` or `driver.recording`",
+            "agents.a: exactly one driver is needed: `driver.process`, `driver.http` or `driver.recording`",
         ],
     );
 }
@@ -130,13 +130,44 @@ fn a_secret_in_plain_text_is_refused_and_a_reference_is_not() {
 }
 
 #[test]
+fn an_endpoint_is_named_without_secrets() {
+    let agent = |http: &str| format!("[agents.a]\nharness = \"agui\"\n[agents.a.driver.http]\n{http}\n");
+    let first = "line 4: agents.a.driver.http";
+    let plain = "stands here in plain text; write { env = \"VARIABLE\" } or { file = \"PATH\" }";
+    let ours = "is no header, or one that the gateway writes itself";
+    let credentials = "holds credentials; name them by reference in `bearer` or `headers`";
+    for (http, finding) in [
+        ("url = \"https://u:canary@a.example/\"", format!("{first}.url: {credentials}")),
+        ("url = \"a.example\"", format!("{first}.url: must begin with http:// or https://")),
+        ("bearer = \"canary\"\nurl = \"http://a\"", format!("{first}.bearer: {plain}")),
+        ("headers.x-key = \"canary\"\nurl = \"http://a\"", format!("{first}.headers.x-key: {plain}")),
+        ("headers.Host = { env = \"H\" }\nurl = \"http://a\"", format!("{first}.headers.Host: {ours}")),
+        (
+            "body = \"[1]\"\nurl = \"http://a\"",
+            format!("{first}.body: is no JSON object; write e.g. '{{\"model\": \"…\"}}'"),
+        ),
+        (
+            "bearer = { env = \"T\" }",
+            "agents.a.driver.http: `url` is missing; name the endpoint, e.g. \"https://agents.example/run\""
+                .to_owned(),
+        ),
+    ] {
+        refused(&agent(http), &[], &[&finding]);
+    }
+}
+
+#[test]
 fn what_show_prints_reads_back_the_same() {
     let text = "[server]\nhosts = [\"a\\\"b\"]\n[agents.\"odd name\"]\nname = \"Ödd\"\nharness = \"deepagents\"\n\
                 limits = { tool_calls = 3, run_bytes = \"1MiB\", interrupt_bytes = 77 }\n\
                 driver.process = { command = [\"a\", \"b\\\\c\"], scope = \"run\", env = { A = \"1\", B = { file = \"f\" } } }\n\
                 [agents.tour]\nharness = \"deepagents\"\nthread = \"ephemeral\"\non_disconnect = \"cancel\"\n\
                 terminal_escapes = \"strip\"\nredact_content = true\ninterrupt_expiry = \"7d\"\n\
-                driver.recording = { file = \"x\", pace = \"20ms\" }\n";
+                driver.recording = { file = \"x\", pace = \"20ms\" }\n\
+                [agents.far]\nharness = \"agui\"\ndriver.http = { url = \"https://a.example/x?y\", request = \"agui\", \
+                body = '{\"a\":\"\\u00e9\"}', bearer = { env = \"T\" }, headers = { X-Key = { file = \"k\" } }, ca_file = \"ca\", \
+                keeps_threads = true, plaintext = true, connect_timeout = \"1s\", response_timeout = \"2s\", \
+                idle_timeout = \"3s\", total_timeout = \"4s\", max_body = \"5KiB\" }\n";
     let config = load(text, &[]).unwrap();
     assert_eq!(load(&config.show(), &[]).unwrap(), config, "{}", config.show());
 }
@@ -155,12 +186,12 @@ fn every_limit_of_the_contract_has_a_key() {
 fn the_example_is_valid_and_shows_every_key() {
     let text = include_str!("../../../../causeway.example.toml");
     let config = load(text, &[]).unwrap();
-    assert_eq!(config.agents.keys().collect::<Vec<_>>(), ["helper", "tour"]);
+    assert_eq!(config.agents.keys().collect::<Vec<_>>(), ["far", "helper", "tour"]);
     assert_eq!(config.server, Server::default());
     assert_eq!(config.agents["tour"].limits, Limits::DEFAULT);
     for path in schema::paths() {
         // Keys of parts that later versions bring are refused today, so an example cannot show them.
-        let later = ["tools.*.schema", "http.url", "allow_config_override", "env.*"];
+        let later = ["tools.*.schema", "allow_config_override", "env.*", "headers.*"];
         let key = path.rsplit('.').next().unwrap();
         assert!(
             text.contains(&format!("{key} = ")) || later.iter().any(|end| path.ends_with(end)),

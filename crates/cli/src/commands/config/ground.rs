@@ -2,9 +2,12 @@
 //!
 //! Refuses to start anything to find out; relative paths are seen from the directory `causeway` was started in.
 
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 
 use causeway_adapter::registry;
+use causeway_engine::config::Thread;
+use causeway_engine::http::config::Secret;
 use causeway_server::config::{Config, Driver, Finding};
 
 /// What was found.
@@ -34,6 +37,16 @@ pub fn survey(config: &Config) -> Ground {
             Driver::Recording(recording) => {
                 let fault = recording_fault(&recording.file);
                 ground.findings.extend(fault.map(|what| of("driver.recording.file", what)));
+            }
+            Driver::Http(http) => {
+                let harness = registry::find(&agent.harness).map_or("", |harness| harness.id);
+                let thread = if agent.durable { Thread::Durable } else { Thread::Ephemeral };
+                // What stands behind a reference is looked at when the gateway starts.
+                let endpoint = http.endpoint(|_, _| Ok::<_, Infallible>(Secret::File(PathBuf::new())));
+                let Ok(endpoint) = endpoint;
+                if let Err(fault) = causeway_engine::http::check(harness, thread, &endpoint) {
+                    ground.findings.push(of("driver.http", fault.to_string()));
+                }
             }
             Driver::Process(process) => {
                 let Some(program) = process.command.first().and_then(|program| missing(program)) else {
