@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use causeway_adapter::registry::{HARNESSES, stream_json};
+use causeway_adapter::registry::HARNESSES;
 use causeway_contract::event::{CancelReason, Sequence};
 use causeway_contract::id::{ConversationId, Name, RunId};
 use causeway_lifecycle::Thread;
@@ -17,7 +17,6 @@ use causeway_store::model::{
 };
 use tokio::sync::watch;
 
-use crate::claude::Claude;
 use crate::config::{AgentConfig, Driver, Settings};
 use crate::error::{Error, OpenError};
 use crate::feed::Feed;
@@ -436,14 +435,8 @@ impl Agent {
                     harness_id: translator.harness_id().to_string(),
                     restore: config.thread == Thread::Durable,
                 };
-                let (config, data_dir) = (process.clone(), settings.data_dir.clone());
-                let fault =
-                    |fault: process::CommandFault| OpenError::Driver { agent: id(), what: fault.to_string() };
-                // The harness says what its processes speak.
-                match demand.harness_id.as_str() {
-                    stream_json::HARNESS => Arc::new(Claude::new(demand, config, data_dir).map_err(fault)?),
-                    _worker => Arc::new(Process::new(demand, config, data_dir).map_err(fault)?),
-                }
+                let driver = Process::new(demand, process.clone(), settings.data_dir.clone());
+                Arc::new(driver.map_err(|fault| OpenError::Driver { agent: id(), what: fault.to_string() })?)
             }
             Driver::Recording(recording) => {
                 let recording = Recording::load(recording, &mut *translator.splitter());

@@ -4,7 +4,7 @@
 //! has not acknowledged.
 
 pub mod answer;
-pub mod claude;
+mod claude;
 mod clock;
 pub mod config;
 pub mod coordinator;

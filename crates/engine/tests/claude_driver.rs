@@ -4,6 +4,8 @@
 
 #[path = "support/harness.rs"]
 mod harness;
+#[path = "support/runs.rs"]
+mod runs;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +14,7 @@ use std::time::Duration;
 use causeway_adapter::claude_agent_sdk;
 use causeway_adapter::turn::Options;
 use causeway_contract::id::{ConversationId, Name, RunId};
-use causeway_engine::answer::{Answer, AnswerRun};
+use causeway_engine::answer::Answer;
 use causeway_engine::config::{Driver, ProcessConfig, Scope};
 use causeway_engine::engine::StartRun;
 use causeway_engine::{AgentConfig, Engine, Settings};
@@ -22,6 +24,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use harness::{follow, story};
+use runs::{last, resume, until};
 
 /// No wait in these tests is longer.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -75,20 +78,9 @@ impl Rig {
         last(&self.follow(&self.start(conversation, message).await).await)
     }
 
-    async fn answer(&self, run_id: &RunId<'static>, answer: Option<Answer>) -> RunId<'static> {
+    async fn answer(&self, run_id: &RunId<'static>) -> RunId<'static> {
         let interrupt = self.engine.interrupt(&Owner::local(), run_id).await.unwrap();
-        let answer = answer.unwrap_or_else(|| self.recorded_answer(interrupt.snapshot.as_str()));
-        let answer = AnswerRun {
-            owner: Owner::local(),
-            run_id: run_id.clone(),
-            interrupt_id: interrupt.summary.interrupt_id.clone(),
-            revision: interrupt.summary.revision,
-            answer,
-            route: "test",
-            idempotency_key: None,
-            traceparent: None,
-        };
-        self.engine.resume(answer).await.unwrap().run_id
+        resume(&self.engine, run_id, self.recorded_answer(interrupt.snapshot.as_str())).await
     }
 
     /// What was answered when the recording was made.
@@ -114,10 +106,6 @@ async fn open(dir: &TempDir, config: &ProcessConfig, store: &Arc<MemoryStore>) -
     let agent = AgentConfig::new(Name::new("coder").unwrap(), "claude-agent-sdk", driver);
     let store: Arc<dyn Store> = Arc::clone(store) as _;
     Engine::open(Settings::new(dir.path()), vec![agent], store).await.unwrap()
-}
-
-fn last(records: &[Record]) -> String {
-    story(&records[records.len() - 1..])
 }
 
 fn said(records: &[Record], kind: &str, key: &str) -> Vec<String> {
@@ -153,7 +141,7 @@ async fn every_recording_is_told_what_was_sent_and_ends_as_expected() {
             }
             let mut run_id = rig.start("c", message).await;
             if name == "cancel_interrupt" {
-                until(&rig, &run_id, "text.delta").await;
+                until(&rig.engine, &run_id, "text.delta").await;
                 rig.engine.cancel_run(&Owner::local(), &run_id).await.unwrap();
             }
             loop {
@@ -163,7 +151,7 @@ async fn every_recording_is_told_what_was_sent_and_ends_as_expected() {
                 if last(&records) != "run.interrupted" {
                     break;
                 }
-                run_id = rig.answer(&run_id, None).await;
+                run_id = rig.answer(&run_id).await;
             }
         }
         rig.engine.shutdown(Duration::from_secs(10)).await; // the end of stdin, which the recording ends with
@@ -184,16 +172,6 @@ async fn every_recording_is_told_what_was_sent_and_ends_as_expected() {
     }
 }
 
-async fn until(rig: &Rig, run_id: &RunId<'_>, kind: &str) {
-    let mut subscription = rig.engine.subscribe(&Owner::local(), run_id, None).await.unwrap();
-    loop {
-        let record = tokio::time::timeout(PATIENCE, subscription.next()).await.unwrap().unwrap();
-        if record.expect("the run ended before").event_type.as_str() == kind {
-            return;
-        }
-    }
-}
-
 fn parallel() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../adapter/tests/streams/claude/parallel_asks.jsonl"))
 }
@@ -208,7 +186,7 @@ async fn requests_that_wait_together_are_asked_and_answered_together() {
         let approvals =
             asked.iter().find(|record| record.event_type.as_str() == "interrupt.requested").unwrap();
         assert_eq!(approvals.data.as_str().matches("\"tool_call_id\"").count(), 2);
-        let records = rig.follow(&rig.answer(&run_id, None).await).await;
+        let records = rig.follow(&rig.answer(&run_id).await).await;
         assert_eq!(last(&records), "run.finished");
         assert_eq!(said(&records, "tool.finished", "tool_call_id"), ["toolu_r1"]);
         assert_eq!(said(&records, "tool.error", "message"), ["not that one"]);
@@ -227,7 +205,7 @@ async fn a_process_that_waits_gives_way_last_and_its_answer_then_says_that_it_wa
         "run.interrupted",
         "there is room for another conversation"
     );
-    let records = rig.follow(&rig.answer(&first, None).await).await;
+    let records = rig.follow(&rig.answer(&first).await).await;
     assert_eq!(story(&records), "run.started; run.error answer_lost");
     rig.engine.shutdown(Duration::from_secs(10)).await;
 }

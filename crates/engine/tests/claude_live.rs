@@ -11,6 +11,8 @@
 mod cli;
 #[path = "support/harness.rs"]
 mod harness;
+#[path = "support/runs.rs"]
+mod runs;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,17 +22,17 @@ use causeway_contract::event::Decision;
 use causeway_contract::id::{ConversationId, Name, RunId, ToolCallId};
 use causeway_contract::json::JsonObject;
 use causeway_contract::limits::Limits;
-use causeway_engine::answer::{Answer, AnswerRun, Decided};
+use causeway_engine::answer::{Answer, Decided};
 use causeway_engine::config::{Driver, ProcessConfig};
 use causeway_engine::engine::StartRun;
 use causeway_engine::{AgentConfig, Engine, Settings};
-use causeway_lifecycle::{Boundary, Thread, Validator};
 use causeway_store::model::Owner;
 use causeway_store::{MemoryStore, Record};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use harness::{follow, story};
+use harness::story;
+use runs::{checked, last, resume, text, until};
 
 /// No wait in these tests is longer.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -93,17 +95,8 @@ impl Rig {
         self.follow(&run_id).await
     }
 
-    /// The whole run, which obeys every rule.
     async fn follow(&self, run_id: &RunId<'_>) -> Vec<Record> {
-        let records = follow(&self.engine, run_id, None).await.unwrap();
-        let mut validator = Validator::new(Boundary::Commit, Thread::Durable, Limits::DEFAULT).offline();
-        let conversation = conversation();
-        for record in &records {
-            let event = record.decode(run_id, &conversation, &Limits::DEFAULT).unwrap();
-            validator.accept(&event, record.data.as_str().len()).unwrap();
-        }
-        validator.finish().unwrap();
-        records
+        checked(&self.engine, run_id, &conversation()).await
     }
 
     /// Plays a run that ends with an interrupt; its request.
@@ -114,31 +107,9 @@ impl Rig {
     }
 
     async fn answer(&self, run_id: &RunId<'static>, answer: Answer) -> (RunId<'static>, Vec<Record>) {
-        let interrupt = self.engine.interrupt(&Owner::local(), run_id).await.unwrap();
-        let answer = AnswerRun {
-            owner: Owner::local(),
-            run_id: run_id.clone(),
-            interrupt_id: interrupt.summary.interrupt_id.clone(),
-            revision: interrupt.summary.revision,
-            answer,
-            route: "test",
-            idempotency_key: None,
-            traceparent: None,
-        };
-        let resumed = self.engine.resume(answer).await.unwrap().run_id;
+        let resumed = resume(&self.engine, run_id, answer).await;
         let records = self.follow(&resumed).await;
         (resumed, records)
-    }
-
-    /// Waits for an event of that type.
-    async fn until(&self, run_id: &RunId<'_>, kind: &str) {
-        let mut subscription = self.engine.subscribe(&Owner::local(), run_id, None).await.unwrap();
-        loop {
-            let record = tokio::time::timeout(PATIENCE, subscription.next()).await.unwrap().unwrap();
-            if record.expect("the run ended before").event_type.as_str() == kind {
-                return;
-            }
-        }
     }
 
     /// Kills the CLI, whose pid is in its record, and waits until its record is gone as well.
@@ -186,16 +157,6 @@ fn conversation() -> ConversationId<'static> {
 
 fn data(record: &Record) -> Value {
     serde_json::from_str(record.data.as_str()).unwrap()
-}
-
-/// What was said.
-fn text(records: &[Record]) -> String {
-    let pieces = records.iter().filter(|record| record.event_type.as_str() == "text.delta");
-    pieces.map(|record| data(record)["delta"].as_str().unwrap().to_owned()).collect()
-}
-
-fn last(records: &[Record]) -> String {
-    story(&records[records.len() - 1..])
 }
 
 /// The calls and how they ended.
@@ -272,7 +233,7 @@ async fn what_was_never_committed_is_in_no_later_run() {
     assert!(!limited.iter().any(|record| record.data.as_str().contains("sk-ant-secret")));
     assert_eq!(last(&rig.play("locked").await), "run.error provider_access_denied");
     let run_id = rig.start("a story").await;
-    rig.until(&run_id, "text.delta").await;
+    until(&rig.engine, &run_id, "text.delta").await;
     rig.kill().await;
     let died = rig.follow(&run_id).await;
     assert_eq!(last(&died), "run.error provider_stream_closed");
@@ -427,7 +388,7 @@ async fn a_cancel_is_taken_in_the_middle_of_anything_and_the_conversation_goes_o
     assert_eq!(last(&rig.follow(&run_id).await), "run.cancelled client_request", "before it begins");
     for (message, sign) in [("a story again", "text.delta"), ("run it", "tool.started")] {
         let run_id = rig.start(message).await;
-        rig.until(&run_id, sign).await;
+        until(&rig.engine, &run_id, sign).await;
         assert!(rig.engine.cancel_run(&Owner::local(), &run_id).await.unwrap().cancelled);
         assert_eq!(last(&rig.follow(&run_id).await), "run.cancelled client_request", "{message}");
         let next = rig.play("go on").await;

@@ -12,6 +12,8 @@
 mod harness;
 #[path = "support/python.rs"]
 mod python;
+#[path = "support/runs.rs"]
+mod runs;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,18 +24,17 @@ use causeway_adapter::turn::{Answer, Decided, Options, Resume};
 use causeway_adapter::{Adapter, Close, Output, Turn as Translate, registry};
 use causeway_contract::event::{Decision, EventData};
 use causeway_contract::id::{ConversationId, Name, Reference, RunId};
-use causeway_contract::limits::Limits;
 use causeway_engine::config::{Driver, ProcessConfig};
 use causeway_engine::engine::StartRun;
 use causeway_engine::harness::{Harness, Item, Turn, TurnEnd, TurnInput};
 use causeway_engine::process::{Demand, Process};
 use causeway_engine::{AgentConfig, Engine, Settings};
-use causeway_lifecycle::{Boundary, Thread, Validator};
 use causeway_store::model::Owner;
 use causeway_store::{MemoryStore, Record};
 use tempfile::TempDir;
 
-use harness::{follow, story};
+use harness::story;
+use runs::{checked, last, text, until};
 
 /// No wait in these tests is longer.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -67,28 +68,12 @@ impl Rig {
         self.follow(&run_id).await
     }
 
-    /// The whole run, which obeys every rule.
     async fn follow(&self, run_id: &RunId<'_>) -> Vec<Record> {
-        let records = follow(&self.engine, run_id, None).await.unwrap();
-        let mut validator = Validator::new(Boundary::Commit, Thread::Durable, Limits::DEFAULT).offline();
-        let conversation = conversation();
-        for record in &records {
-            let event = record.decode(run_id, &conversation, &Limits::DEFAULT).unwrap();
-            validator.accept(&event, record.data.as_str().len()).unwrap();
-        }
-        validator.finish().unwrap();
-        records
+        checked(&self.engine, run_id, &conversation()).await
     }
 
-    /// Waits for an event of that type.
     async fn until(&self, run_id: &RunId<'_>, kind: &str) {
-        let mut subscription = self.engine.subscribe(&Owner::local(), run_id, None).await.unwrap();
-        loop {
-            let record = tokio::time::timeout(PATIENCE, subscription.next()).await.unwrap().unwrap();
-            if record.expect("the run ended before").event_type.as_str() == kind {
-                return;
-            }
-        }
+        until(&self.engine, run_id, kind).await;
     }
 
     async fn cancel(&self, run_id: &RunId<'_>) {
@@ -130,22 +115,6 @@ fn worker(dir: &TempDir, script: Option<serde_json::Value>) -> Option<ProcessCon
     config.start_timeout = PATIENCE; // the machine may be busy with other tests
     config.cancel_grace = CANCEL_GRACE;
     Some(config)
-}
-
-/// What the root said.
-fn text(records: &[Record]) -> String {
-    let pieces = records
-        .iter()
-        .filter(|record| record.event_type.as_str() == "text.delta" && &*record.namespace == "[]");
-    let delta = |record: &Record| {
-        let data: serde_json::Value = serde_json::from_str(record.data.as_str()).unwrap();
-        data["delta"].as_str().unwrap().to_owned()
-    };
-    pieces.map(delta).collect()
-}
-
-fn last(records: &[Record]) -> String {
-    story(&records[records.len() - 1..])
 }
 
 /// A script whose answers follow each other whatever is said.

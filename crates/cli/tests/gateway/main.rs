@@ -11,6 +11,7 @@ mod runs;
 mod answers;
 mod bad_input;
 mod cases;
+mod claude;
 mod commands;
 mod data_directory;
 mod inspect;

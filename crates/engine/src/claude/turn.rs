@@ -12,8 +12,8 @@ use super::speech::{self, StandAt};
 use crate::failure::Failure;
 use crate::harness::{Turn, TurnEnd, TurnInput};
 use crate::process::pool::Pool;
-use crate::process::running::{Play, Wish, wished};
-use crate::process::talk::{Manners, Step, Talk, Verdict};
+use crate::process::running::Play;
+use crate::process::talk::{Manners, Step};
 use crate::process::worker::{Stand, Worker};
 
 /// How long the CLI is quiet before nothing more is asked: once everything open was asked about, and else. Something
@@ -22,63 +22,42 @@ const SETTLED: Duration = Duration::from_millis(100);
 const QUIET: Duration = Duration::from_secs(1);
 
 /// Plays a turn.
-pub(super) async fn play(mut play: Play) -> TurnEnd {
+pub(crate) async fn play(mut play: Play) -> TurnEnd {
     let Some(request) = speech::request(&play.turn) else {
         play.log(&"the CLI cannot be told this: it takes no files, and no line above the limit");
         return TurnEnd::Failed(Failure::RequestRefused);
     };
-    let acquired = tokio::select! {
-        biased;
-        _ = wished(&mut play.wishes, Wish::Cancel) => {
+    let worker = match play.process(acquire).await {
+        Ok(worker) => worker,
+        Err(end) => {
             if matches!(play.turn.input, TurnInput::Resume(_))
                 && let Some(worker) = play.pool.kept(&play.turn).await
             {
-                worker.kill().await; // its answer will never come
+                worker.kill().await; // cancelled: its answer will never come
             }
-            return TurnEnd::Regular;
-        }
-        acquired = acquire(&play.pool, &play.turn) => acquired,
-    };
-    let worker = match acquired {
-        Ok(worker) => worker,
-        Err((failure, why)) => {
-            play.log(&why);
-            return TurnEnd::Failed(failure);
+            return end;
         }
     };
-    let _ = play.told.stderr.set(worker.stderr()); // a turn has one process
     let manners = Cli::new(&play.turn);
-    let mut talk = Talk::new(worker, manners, request);
-    let verdict = talk.on(&play.out, &mut play.wishes).await;
-    let (mut worker, watch) = (talk.worker, talk.manners.watch);
-    match verdict {
-        Verdict::Closed(end) => {
-            worker.stand = watch.head().map(|head| Stand { head, asked: watch.asked() });
-            if worker.stand.is_some() {
-                play.pool.release(&play.turn, worker);
-            } else {
-                play.pool.farewell(worker);
-            }
-            end
-        }
-        Verdict::Kill(end, why) => {
-            if let Some(why) = why {
-                play.log(&why);
-            }
-            worker.kill().await;
-            end
-        }
+    let (end, left) = play.talk(worker, manners, request).await;
+    let Some((mut worker, Cli { watch, .. })) = left else { return end };
+    worker.stand = watch.head().map(|head| Stand { head, asked: watch.asked() });
+    if worker.stand.is_some() {
+        play.pool.release(&play.turn, worker);
+    } else {
+        play.pool.farewell(worker);
     }
+    end
 }
 
 /// The process that stands where the turn begins, and for an answer: that waits for it.
-async fn acquire(pool: &Arc<Pool>, turn: &Turn) -> Result<Worker, (Failure, String)> {
+async fn acquire(pool: Arc<Pool>, turn: Turn) -> Result<Worker, (Failure, String)> {
     let base = turn.base.as_ref().map(|head| head.as_str());
     let asked = match &turn.input {
         TurnInput::Message { .. } => Vec::new(),
         TurnInput::Resume(value) => speech::answered(value),
     };
-    if let Some(worker) = pool.kept(turn).await {
+    if let Some(worker) = pool.kept(&turn).await {
         let fits = |stand: &Stand| base == Some(stand.head.as_str()) && stand.asked == asked;
         if worker.stand.as_ref().is_some_and(fits) {
             return Ok(worker);
@@ -88,7 +67,7 @@ async fn acquire(pool: &Arc<Pool>, turn: &Turn) -> Result<Worker, (Failure, Stri
     }
     match &turn.input {
         TurnInput::Message { .. } => {
-            let started = pool.fresh(turn, &StandAt(base)).await;
+            let started = pool.fresh(&turn, &StandAt(base)).await;
             started.map_err(|error| (error.failure(), error.to_string()))
         }
         TurnInput::Resume(_) => {

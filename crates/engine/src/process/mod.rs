@@ -1,4 +1,5 @@
-//! The driver `process`: a harness is a process that speaks worker protocol 1 on its pipes.
+//! The driver `process`: a harness is a process that speaks worker protocol 1 on its pipes, or, for the one harness that
+//! has words of its own, those.
 //!
 //! Refuses translation (the adapter reads what a worker wrote), and refuses to believe a worker: every line is
 //! bounded and checked, every wait has an end, and a process group that broke a rule is killed.
@@ -13,7 +14,7 @@
 //! ```
 //! Out of reach: a child that a worker puts into a process group of its own. It loses its pipes, not its life.
 //!
-//! What is not protocol 1 in here (`pool`, `worker`, `talk`, `running`) serves [`crate::claude`] as well.
+//! What is protocol 1 stands in `turn` and `request`; the other language in `claude`.
 //!
 //! Whoever holds a `Worker` owns its process; dropping it kills the group. At any moment one place holds it:
 //! a turn, an idle watch, or a farewell.
@@ -34,7 +35,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use causeway_adapter::registry::stream_json;
 
+use crate::claude;
 use crate::config::ProcessConfig;
 use crate::harness::{Harness, Session, Turn};
 
@@ -48,7 +51,17 @@ use self::running::Running;
 #[derive(Debug)]
 pub struct Process {
     pool: Arc<Pool>,
+    speaks: Speaks,
     cancel_grace: Duration,
+}
+
+/// What a process speaks: its harness says so.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Speaks {
+    /// Worker protocol 1.
+    Protocol,
+    /// The stream-json of the Claude Code CLI.
+    StreamJson,
 }
 
 /// What a worker has to be, besides one that speaks the protocol.
@@ -73,7 +86,11 @@ impl Process {
         data_dir: impl Into<PathBuf>,
     ) -> Result<Self, CommandFault> {
         let cancel_grace = config.cancel_grace;
-        Ok(Self { pool: Pool::open(demand, config, data_dir.into())?, cancel_grace })
+        let speaks = match demand.harness_id.as_str() {
+            stream_json::HARNESS => Speaks::StreamJson,
+            _other => Speaks::Protocol,
+        };
+        Ok(Self { pool: Pool::open(demand, config, data_dir.into())?, speaks, cancel_grace })
     }
 
     /// Processes that exist now: starting, at work, idle or about to leave.
@@ -89,7 +106,11 @@ impl Harness for Process {
     }
 
     fn begin(&self, turn: Turn) -> Box<dyn Session> {
-        Box::new(Running::begin(Arc::clone(&self.pool), turn, turn::play))
+        let pool = Arc::clone(&self.pool);
+        Box::new(match self.speaks {
+            Speaks::Protocol => Running::begin(pool, turn, turn::play),
+            Speaks::StreamJson => Running::begin(pool, turn, claude::play),
+        })
     }
 
     fn has_room(&self) -> bool {
@@ -101,7 +122,10 @@ impl Harness for Process {
     }
 
     async fn forget(&self, turn: Turn) -> bool {
-        turn::forget(&self.pool, &turn).await
+        match self.speaks {
+            Speaks::Protocol => turn::forget(&self.pool, &turn).await,
+            Speaks::StreamJson => claude::forget(&self.pool, &turn).await,
+        }
     }
 
     async fn shutdown(&self, grace: Duration) {

@@ -10,7 +10,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::pool::Pool;
-use super::worker::Stderr;
+use super::talk::{Manners, Talk, Verdict};
+use super::worker::{Stderr, Worker};
+use crate::failure::Failure;
 use crate::harness::{Item, Session, Trouble, Turn, TurnEnd};
 
 /// Items that wait for the engine. Each may be a line of 8 MiB, so there are few.
@@ -48,6 +50,49 @@ pub(crate) struct Play {
 }
 
 impl Play {
+    /// The process for the turn, as `acquire` finds it; else how the turn ends without one. Nothing was begun before
+    /// there is one, so a cancelled turn has nothing to leave: a process that was about to start is ended with the wait.
+    pub async fn process<F>(&mut self, acquire: impl FnOnce(Arc<Pool>, Turn) -> F) -> Result<Worker, TurnEnd>
+    where
+        F: Future<Output = Result<Worker, (Failure, String)>>,
+    {
+        let acquired = tokio::select! {
+            biased;
+            _ = wished(&mut self.wishes, Wish::Cancel) => return Err(TurnEnd::Regular),
+            acquired = acquire(Arc::clone(&self.pool), self.turn.clone()) => acquired,
+        };
+        match acquired {
+            Ok(worker) => {
+                let _ = self.told.stderr.set(worker.stderr()); // a turn has one process
+                Ok(worker)
+            }
+            Err((failure, why)) => {
+                self.log(&why);
+                Err(TurnEnd::Failed(failure))
+            }
+        }
+    }
+
+    /// Talks until the turn is over. `None` for the process: it did not survive the turn.
+    pub async fn talk<M: Manners>(
+        &mut self,
+        worker: Worker,
+        manners: M,
+        request: Vec<u8>,
+    ) -> (TurnEnd, Option<(Worker, M)>) {
+        let mut talk = Talk::new(worker, manners, request);
+        match talk.on(&self.out, &mut self.wishes).await {
+            Verdict::Closed(end) => (end, Some((talk.worker, talk.manners))),
+            Verdict::Kill(end, why) => {
+                if let Some(why) = why {
+                    self.log(&why);
+                }
+                talk.worker.kill().await;
+                (end, None)
+            }
+        }
+    }
+
     /// Says something to the operator.
     pub fn log(&self, what: &dyn std::fmt::Display) {
         let agent = &self.pool.demand.agent_id;

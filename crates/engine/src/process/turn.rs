@@ -11,8 +11,8 @@ use causeway_adapter::worker::{Op, WorkerLine};
 
 use super::pool::Pool;
 use super::request;
-use super::running::{Play, Told, Wish, wished};
-use super::talk::{Manners, Step, Talk, Verdict};
+use super::running::{Play, Told};
+use super::talk::{Manners, Step};
 use crate::failure::Failure;
 use crate::harness::{Turn, TurnEnd, TurnInput};
 
@@ -25,47 +25,29 @@ pub(super) async fn play(mut play: Play) -> TurnEnd {
         play.log(&"the request does not fit into a line of the protocol");
         return TurnEnd::Failed(Failure::RequestRefused);
     };
-    let acquired = tokio::select! {
-        biased;
-        // Nothing was begun, so there is nothing to be left: a worker that was about to start is ended with the wait.
-        _ = wished(&mut play.wishes, Wish::Cancel) => return TurnEnd::Regular,
-        acquired = play.pool.acquire(&play.turn) => acquired,
-    };
-    let worker = match acquired {
+    let acquired = play.process(|pool, turn| async move {
+        pool.acquire(&turn).await.map_err(|error| (error.failure(), error.to_string()))
+    });
+    let worker = match acquired.await {
         Ok(worker) => worker,
-        Err(error) => {
-            play.log(&error);
-            return TurnEnd::Failed(error.failure());
-        }
+        Err(end) => return end,
     };
-    let _ = play.told.stderr.set(worker.stderr()); // a turn has one worker
-    let manners = Protocol { turn: &play.turn, told: &play.told, begun: false };
-    let mut talk = Talk::new(worker, manners, request);
-    let verdict = talk.on(&play.out, &mut play.wishes).await;
-    let mut worker = talk.worker;
-    match verdict {
-        Verdict::Closed(end) => {
-            if worker.forgets && !play.turn.forget.is_empty() {
-                match worker.stdin.write(&request::forget(&play.turn), TAKES_FORGET).await {
-                    Ok(()) => play.told.forgot.store(true, Ordering::SeqCst),
-                    Err(error) => {
-                        play.log(&format_args!("it does not take a forget: {error}"));
-                        worker.kill().await; // half a line may be in its pipe
-                        return end;
-                    }
-                }
+    let (turn, told) = (play.turn.clone(), Arc::clone(&play.told));
+    let manners = Protocol { turn: &turn, told: &told, begun: false };
+    let (end, left) = play.talk(worker, manners, request).await;
+    let Some((mut worker, _)) = left else { return end };
+    if worker.forgets && !turn.forget.is_empty() {
+        match worker.stdin.write(&request::forget(&turn), TAKES_FORGET).await {
+            Ok(()) => told.forgot.store(true, Ordering::SeqCst),
+            Err(error) => {
+                play.log(&format_args!("it does not take a forget: {error}"));
+                worker.kill().await; // half a line may be in its pipe
+                return end;
             }
-            play.pool.release(&play.turn, worker);
-            end
-        }
-        Verdict::Kill(end, why) => {
-            if let Some(why) = why {
-                play.log(&why);
-            }
-            worker.kill().await;
-            end
         }
     }
+    play.pool.release(&turn, worker);
+    end
 }
 
 /// Tells a worker of the conversation, which is started for this if there is none, to forget threads; then lets it go.
