@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# All tests: Rust (unit, golden, property, fuzz bodies, end to end through the binary) and the Python worker's own.
+# All tests: Rust (unit, golden, property, fuzz bodies, end to end through the binary), the official clients (npm, PyPI)
+# and the Python worker's own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,6 +18,8 @@ examples/claude/setup.sh target/claude \
     || echo "SKIPPED: no Claude Code CLI; its live tests will be skipped"
 
 cargo test --workspace --locked "$@"
+
+scripts/clients.sh
 
 # The fuzz bodies on stable: five minutes together, two at a time (the same bodies are cargo-fuzz targets in fuzz/).
 fuzz() {

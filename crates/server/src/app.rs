@@ -20,7 +20,9 @@ use uuid::Uuid;
 use crate::config;
 use crate::guard::Guard;
 use crate::problem::{Problem, json_response};
-use crate::routes::{answer, catalogue, chat, conversations, health, inspect, replay, runs};
+use crate::routes::{
+    agui, answer, catalogue, chat, conversations, health, inspect, replay, runs, ui_message,
+};
 use crate::stream::RUN_ID;
 
 /// The header that names a request in the log.
@@ -75,6 +77,9 @@ impl App {
             .route("/api/v1/conversations/{id}/clear", post(conversations::clear))
             .route("/api/v1/harnesses", get(catalogue::harnesses))
             .route("/api/v1/agents", get(catalogue::agents))
+            .route("/agui/{agent_id}", post(agui::run))
+            .route("/ui-message/{agent_id}", post(ui_message::run))
+            .route("/ui-message/{agent_id}/{id}/stream", get(ui_message::reconnect))
             .route("/healthz", get(health::live))
             .route("/readyz", get(health::ready))
             .fallback(no_route)

@@ -98,6 +98,11 @@ impl<'a> Fields<'a> {
         Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_request", message))
     }
 
+    /// The names of all fields.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
     /// The field as it was written; `null` counts as absent.
     pub fn raw(&self, name: &str) -> Option<&'a str> {
         self.0.get(name).map(|raw| raw.get()).filter(|text| *text != "null")

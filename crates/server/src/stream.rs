@@ -111,6 +111,11 @@ impl Frames {
         }
     }
 
+    /// The same with comments when it is quiet.
+    pub fn kept_alive(self, keep_alive: Duration) -> Self {
+        Self { keep_alive: Some(keep_alive), ..self }
+    }
+
     /// The same with the event's number on each last frame, comments when it is quiet, and only what follows `after`.
     /// `subscription` starts at the beginning, or at `after` where the format has no state.
     pub fn resumable(self, after: Option<Sequence>, keep_alive: Duration) -> Self {

@@ -12,6 +12,7 @@ mod answers;
 mod bad_input;
 mod cases;
 mod claude;
+mod client_routes;
 mod commands;
 mod data_directory;
 mod inspect;

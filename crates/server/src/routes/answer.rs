@@ -7,7 +7,7 @@ use axum::extract::{Path, Request, State};
 use axum::http::{Response, StatusCode};
 use causeway_contract::Limits;
 use causeway_contract::decode::decode_data;
-use causeway_contract::event::{Decision, EventData, EventType, InterruptRequest};
+use causeway_contract::event::{Decision, EventData, EventType, InterruptRequest, InterruptRequested};
 use causeway_contract::id::{ConversationId, InterruptId, Name, ToolCallId};
 use causeway_contract::json::JsonObject;
 use causeway_engine::answer::{Answer, Decided};
@@ -154,7 +154,7 @@ async fn begin(
 }
 
 /// Why there is nothing to answer, as far as the newest run of the pair tells.
-async fn nothing_to_answer(
+pub(super) async fn nothing_to_answer(
     app: &App,
     agent_id: Name<'static>,
     conversation_id: ConversationId<'static>,
@@ -180,6 +180,17 @@ async fn nothing_to_answer(
         ),
         _ => conflict("no_interrupt", "nothing of this conversation waits for an answer", "start"),
     })
+}
+
+/// What was asked, as it is stored.
+pub(super) fn interrupt_requested(interrupt: &Interrupt) -> Result<InterruptRequested<'_>, Problem> {
+    match decode_data(EventType::InterruptRequested, interrupt.request.as_str(), &REPLAY) {
+        Ok(EventData::InterruptRequested(requested)) => Ok(requested),
+        _ => {
+            tracing::error!(run_id = %interrupt.run_id, "a stored interrupt does not read back");
+            Err(Problem::internal())
+        }
+    }
 }
 
 /// An answer as the established clients give it: positions instead of ids.
@@ -230,14 +241,7 @@ impl Given {
 
     /// With the ids of what was asked.
     fn fitted(self, interrupt: &Interrupt) -> Result<Answer, Problem> {
-        let requested = match decode_data(EventType::InterruptRequested, interrupt.request.as_str(), &REPLAY)
-        {
-            Ok(EventData::InterruptRequested(requested)) => requested,
-            _ => {
-                tracing::error!(run_id = %interrupt.run_id, "a stored interrupt does not read back");
-                return Err(Problem::internal());
-            }
-        };
+        let requested = interrupt_requested(interrupt)?;
         match (self, &requested.request) {
             (Self::Dismissed, _) => Ok(Answer::Dismissed),
             (Self::Values(values), InterruptRequest::Form { fields, .. }) => {

@@ -1,14 +1,17 @@
 //! One module for each family of routes (design §4).
 
+pub mod agui;
 pub mod answer;
 pub mod catalogue;
 pub mod chat;
+pub mod client;
 pub mod conversations;
 pub mod health;
 pub mod inspect;
 pub mod query;
 pub mod replay;
 pub mod runs;
+pub mod ui_message;
 
 use axum::http::StatusCode;
 use causeway_engine::Error;

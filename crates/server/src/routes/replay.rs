@@ -14,11 +14,11 @@ use causeway_encode::{Options, Protocol};
 
 use crate::app::App;
 use crate::problem::Problem;
+use crate::routes::client::seen_before;
 use crate::routes::query::{Query, cursor};
 use crate::routes::refused;
 use crate::routes::runs::find;
 use crate::stream::{Frames, RUN_ID};
-use crate::view::seed;
 
 /// `GET /api/v1/runs/{id}/stream?protocol=P&after=N`, `Last-Event-ID` outranking `after`. What a client said about
 /// itself when it posted is said again here: `client_run_id` and `agui_version` for `agui-spec`, `sdk` for `ui-message`.
@@ -52,10 +52,7 @@ pub async fn stream(
     let from = if protocol.is_stateless() { after } else { None };
     let subscription =
         app.engine.subscribe(&app.owner(), &run.run_id, from).await.map_err(|error| refused(&error))?;
-    let seed = seed(run.seed.as_ref()).map_err(|error| {
-        tracing::error!(run_id = id, %error, "a stored seed does not read back");
-        Problem::internal()
-    })?;
+    let seed = seen_before(&app, &run, protocol).await?;
     let options = options.resumed(run.resumed_from.is_some());
     let mut frames = Frames::for_client(subscription, run.conversation_id, protocol, &seed, &options)
         .resumable(after, app.settings.keep_alive);

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# The official clients against a gateway: @ag-ui/client 1.0.0 and 0.0.59, ai 5, 6 and 7 (npm), ag-ui-validate (PyPI).
+# Packages are pinned by tests/clients/package-lock.json and requirements.txt. Where they cannot be had it says SKIPPED and why.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+suite=tests/clients
+if ! command -v npm > /dev/null || ! command -v node > /dev/null; then
+    echo "SKIPPED: no node and npm; no official client was tested"
+    exit 0
+fi
+# The lock file is newer than what is installed: install. --engine-strict stays off, ai 7 only asks for a newer node.
+if [ ! -f "$suite/node_modules/.package-lock.json" ] \
+    || [ "$suite/package-lock.json" -nt "$suite/node_modules/.package-lock.json" ]; then
+    if ! npm ci --prefix "$suite" --no-audit --no-fund --loglevel=error; then
+        echo "SKIPPED: npm cannot install the packages of $suite; no official client was tested"
+        exit 0
+    fi
+fi
+
+environment="$PWD/target/ag-ui-validate"
+if [ ! -f "$environment/done" ] || [ "$suite/requirements.txt" -nt "$environment/done" ]; then
+    if python3 -m venv "$environment" \
+        && "$environment/bin/pip" install --quiet --disable-pip-version-check --require-hashes -r "$suite/requirements.txt"; then
+        touch "$environment/done"
+    else
+        echo "SKIPPED: ag-ui-validate cannot be installed; no stream is judged by it"
+    fi
+fi
+if [ -f "$environment/done" ]; then
+    export AG_UI_VALIDATE_PYTHON="$environment/bin/python"
+fi
+
+cargo build --quiet --locked --package causeway-cli
+(cd "$suite" && node --test --test-concurrency=2)
