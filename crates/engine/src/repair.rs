@@ -9,7 +9,7 @@ use causeway_contract::event::{EventData, EventDraft, Sequence, SideEffectStatus
 use causeway_contract::id::{ConversationId, RunId};
 use causeway_contract::limits::Limits;
 use causeway_lifecycle::Thread;
-use causeway_store::model::{self, Orphan};
+use causeway_store::model::{self, Orphan, Outcome};
 use causeway_store::{Error, Record, Refusal, Store};
 use tokio::sync::{mpsc, watch};
 
@@ -137,8 +137,11 @@ async fn closing_records(store: &Arc<dyn Store>, run: &Lost) -> Result<Option<(V
     loop {
         let page = match store.read_after(&run.run_id, after, PAGE).await {
             Ok(page) => page,
-            // The lost write was the one that opened the run.
-            Err(Error::Refused(Refusal::UnknownRun)) => return Ok(None),
+            // The lost write was the one that opened the run. It may be in hand still: a read does not wait for it.
+            Err(Error::Refused(Refusal::UnknownRun)) => match store.outcome(&run.run_id).await? {
+                Outcome::Missing => return Ok(None),
+                Outcome::Running { .. } | Outcome::Ended { .. } => continue,
+            },
             Err(other) => return Err(other),
         };
         if page.status.is_terminal() {

@@ -220,6 +220,27 @@ async fn a_start_whose_answer_was_lost_leaves_no_run_that_nobody_drives() {
         }
         assert_eq!(base_of_next_run(&rig).await, None);
     }
+}
+
+#[tokio::test]
+async fn a_start_that_is_still_in_hand_when_its_run_is_looked_for_is_closed_all_the_same() {
+    let rig = rig([]).await;
+    rig.store.fail_next(On::Open, Fault::UnknownInHand);
+    assert!(matches!(rig.engine.start(request("c")).await, Err(Error::OutcomeUnknown(_))));
+    let mut ended = Vec::new();
+    for _ in 0..3000 {
+        let runs = rig.engine.runs(&Owner::local(), &Default::default(), 10, None).await.unwrap().runs;
+        ended = runs.iter().map(|run| (run.status, run.last_sequence.value())).collect();
+        if runs.iter().any(|run| run.status.is_terminal()) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(ended, [(Status::Error, 1)]);
+}
+
+#[tokio::test]
+async fn a_start_that_the_store_has_no_room_for_says_so() {
     let rig = rig([]).await;
     rig.store.fail_next(On::Open, Fault::Unavailable(Cause::LowDisk));
     let refused = rig.engine.start(request("c")).await.unwrap_err();

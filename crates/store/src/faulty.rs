@@ -53,6 +53,8 @@ pub enum Fault {
     UnknownAfterApply,
     /// It is not written, and the answer is lost.
     UnknownBeforeApply,
+    /// The answer is lost, and it is written when somebody asks for an outcome, not before. `open_run` only.
+    UnknownInHand,
     /// The store cannot; nothing is written.
     Unavailable(Cause),
 }
@@ -70,6 +72,7 @@ struct Plan {
     once: VecDeque<(On, Fault)>,
     always: Vec<(On, Fault)>,
     calls: Vec<On>,
+    in_hand: Vec<OpenRun>,
 }
 
 impl FaultyStore {
@@ -133,7 +136,7 @@ impl FaultyStore {
             None => call.await,
             Some(Fault::Refused(refusal)) => Err(refusal.into()),
             Some(Fault::Unavailable(cause)) => Err(trouble(cause).into()),
-            Some(Fault::UnknownBeforeApply) => Err(Error::Unknown(trouble(Cause::Io))),
+            Some(Fault::UnknownBeforeApply | Fault::UnknownInHand) => Err(Error::Unknown(trouble(Cause::Io))),
             Some(Fault::UnknownAfterApply) => {
                 call.await?;
                 Err(Error::Unknown(trouble(Cause::Io)))
@@ -142,10 +145,20 @@ impl FaultyStore {
     }
 }
 
+impl Plan {
+    fn keeps_in_hand(&self) -> bool {
+        let next = self.once.iter().chain(&self.always).find(|(on, _)| *on == On::Open);
+        next.is_some_and(|(_, fault)| *fault == Fault::UnknownInHand)
+    }
+}
+
 #[async_trait]
 impl Store for FaultyStore {
     async fn open_run(&self, open: OpenRun) -> Result<Opened> {
-        self.through(On::Open, self.inner.open_run(open)).await
+        let kept = self.plan().keeps_in_hand().then(|| open.clone());
+        let answer = self.through(On::Open, self.inner.open_run(open)).await;
+        self.plan().in_hand.extend(kept);
+        answer
     }
 
     async fn append(&self, run_id: &RunId<'_>, generation: Generation, records: Vec<Record>) -> Result<()> {
@@ -186,6 +199,11 @@ impl Store for FaultyStore {
     }
 
     async fn outcome(&self, run_id: &RunId<'_>) -> Result<Outcome> {
+        let in_hand = std::mem::take(&mut self.plan().in_hand);
+        for open in in_hand {
+            // Nobody waits for its answer any more.
+            let _ = self.inner.open_run(open).await;
+        }
         self.through(On::Outcome, self.inner.outcome(run_id)).await
     }
 

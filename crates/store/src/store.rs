@@ -78,12 +78,13 @@ pub trait Store: Send + Sync + 'static {
     /// Refuses: `UnknownRun`.
     async fn void_interrupt(&self, run_id: &RunId<'_>, why: Withdrawal) -> Result<bool>;
 
-    /// Takes a run from its writer: whatever that one still sends is refused.
+    /// Takes a run from its writer: whatever that one still sends is refused, and a write of it that had begun has
+    /// landed, or never will, when this is answered.
     ///
     /// Refuses: `UnknownRun`, `Ended`.
     async fn fence(&self, run_id: &RunId<'_>) -> Result<Fenced>;
 
-    /// Fences a run and ends it with `run.error` or `run.cancelled`, in one transaction. The head stays.
+    /// Fences a run, as `fence` does, and ends it with `run.error` or `run.cancelled`, in one transaction. The head stays.
     ///
     /// Refuses: `UnknownRun`, `Ended`, `NotContiguous`.
     async fn close_run(&self, run_id: &RunId<'_>, tail: Vec<Record>) -> Result<()>;

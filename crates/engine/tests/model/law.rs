@@ -252,7 +252,9 @@ pub const POSSIBLE: &[(&str, Law)] = &[
     }),
     ("another answer comes too late", |_, world| refused(world, |no| matches!(no, No::Consumed { .. }))),
     ("a key is used for another answer", |_, world| refused(world, |no| no == No::KeyReused)),
-    ("an answer comes after the expiry", |_, world| world.late && refused(world, |no| no == No::Closed)),
+    ("an answer comes after the expiry", |_, world| {
+        world.late && refused(world, |no| matches!(no, No::Closed | No::Other))
+    }),
     ("an answer names another revision", |_, world| refused(world, |no| no == No::Revision)),
     ("a pending interrupt is taken back", |_, world| world.voided != 0),
     ("a run starts after a clear", |_, world| {

@@ -335,7 +335,19 @@ fn tolerated(verb: Verb, without: Guards) -> Option<fn(&Refusal) -> bool> {
             Some(|refusal| matches!(refusal, Refusal::InterruptConsumed { .. }))
         }
         Verb::Consume { .. } if lacks(Guard::ConsumeOpen) => {
-            Some(|refusal| matches!(refusal, Refusal::InterruptClosed))
+            // Taken back or expired: whatever is neither of the other reasons to say no.
+            Some(|refusal| {
+                !matches!(
+                    refusal,
+                    Refusal::ConversationBusy { .. }
+                        | Refusal::InterruptConsumed { .. }
+                        | Refusal::KeyReused { .. }
+                        | Refusal::NoInterrupt
+                        | Refusal::RevisionMismatch { .. }
+                        | Refusal::RunExists { .. }
+                        | Refusal::UnknownRun
+                )
+            })
         }
         Verb::Commit { .. } if lacks(Guard::CompareHead) => {
             Some(|refusal| matches!(refusal, Refusal::HeadMoved { .. }))
