@@ -338,6 +338,26 @@ async fn calls_that_ask_together_are_one_interrupt_and_questions_are_forms() {
 }
 
 #[tokio::test]
+async fn a_subagent_asks_in_the_name_of_its_call_and_goes_on_in_its_namespace() {
+    let plays = |dir: &Path| {
+        let task = json!({"tool": {"id": "k1", "name": "Task", "input": {"description": "Write", "prompt": "please do the errand", "subagent_type": "general-purpose"}}});
+        json!([
+            {"when": "errand", "answers": [[write(dir, "w1", "out")], says("The errand is done.")]},
+            {"when": "delegate", "answers": [[{"text": "Delegating. "}, task], says("All done.")]},
+        ])
+    };
+    let Some(rig) = Rig::new(plays, &[]).await else { return };
+    let (run_id, request) = rig.asks("delegate it").await;
+    assert_eq!(request["tool_approvals"][0]["tool_call_id"], "w1");
+    let (_, records) = rig.answer(&run_id, Answer::Decisions(vec![decide("w1", Decision::Approve)])).await;
+    assert_eq!(calls(&records), ["k1 started", "w1 started", "w1 finished", "k1 finished"]);
+    let inside = records.iter().find(|record| record.data.as_str().contains("\"w1\"")).unwrap();
+    assert_eq!(&*inside.namespace, "[\"k1\"]");
+    assert_eq!((text(&records).as_str(), last(&records).as_str()), ("All done.", "run.finished"));
+    assert!(rig.file("out").exists());
+}
+
+#[tokio::test]
 async fn an_answer_whose_process_is_gone_does_nothing_and_says_so() {
     let plays = |dir: &Path| {
         json!([

@@ -65,6 +65,7 @@ use self::waits::Waiting;
 use crate::adapter::{Adapter, Close, ItemError, Output};
 use crate::anthropic_messages::failure as provider;
 use crate::anthropic_messages::stream::{Broken, Heard, Message};
+use crate::calls::Call;
 use crate::failure::{self, Failure};
 use crate::ids::Ids;
 use crate::json::Json;
@@ -408,19 +409,17 @@ impl ClaudeAgentSdk {
             return Some(failure::STREAM_BROKEN);
         }
         let wanted = [line.text("stop_reason"), self.message.stop_reason()].contains(&Some("tool_use"));
-        // A subagent in the background goes on when the turn is over: that hides nothing.
-        let nodes: Vec<usize> = self
-            .scribe
-            .calls
-            .open()
-            .filter(|(_, call)| call.native.starts_with(NODE))
-            .map(|(at, _)| at)
-            .collect();
-        let others = self.scribe.calls.open().any(|(_, call)| !call.native.starts_with(NODE));
+        // A subagent in the background, with its calls, goes on when the turn is over: that hides nothing.
+        let is_detached = |call: &Call| {
+            call.native.starts_with(NODE)
+                || call.namespace.path().iter().any(|id| id.as_str().starts_with(NODE))
+        };
+        let others = self.scribe.calls.open().any(|(_, call)| !is_detached(call));
         if wanted || others {
             return Some(failure::INCOMPLETE);
         }
-        for at in nodes {
+        let detached: Vec<usize> = self.scribe.calls.open().map(|(at, _)| at).collect();
+        for at in detached.into_iter().rev() {
             let end = End::Failed("tool_detached", "The subagent went on after the end of this run.");
             self.scribe.finish_as(at, end, NamespaceOutcome::Cancelled);
         }

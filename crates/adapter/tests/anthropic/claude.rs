@@ -214,6 +214,15 @@ fn a_subagent_in_the_background_never_speaks_in_the_root() {
     assert_eq!(gist(&run(&lines)), expected);
     let open = run(&[INIT, &tool("k1", "Task", None), &result("k1", false), said, SUCCESS]);
     assert_eq!(gist(&open)[8..], [">namespace.exited cancelled", "tool.error tool_detached", "run.finished"]);
+    let call = tool("t1", "Write", Some("k1"));
+    let busy = run(&[INIT, &tool("k1", "Task", None), &result("k1", false), &call, SUCCESS]);
+    let ends = [
+        ">tool.error tool_detached",
+        ">namespace.exited cancelled",
+        "tool.error tool_detached",
+        "run.finished",
+    ];
+    assert_eq!(gist(&busy)[6..], ends, "with a call of its own");
 }
 
 #[test]

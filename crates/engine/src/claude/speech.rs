@@ -47,6 +47,11 @@ impl Greeting for StandAt<'_> {
         arguments
     }
 
+    fn environment(&self) -> &'static [(&'static str, &'static str)] {
+        // Subagents and commands in the background would go on after the end of their run, and be heard by no one.
+        &[("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1")]
+    }
+
     async fn greet(&self, worker: &mut Worker, _demand: &Demand) -> Result<(), StartError> {
         let initialize = format!(
             "{{\"type\":\"control_request\",\"request_id\":\"{INITIALIZE}\",\"request\":{{\"subtype\":\"initialize\",\"hooks\":null}}}}\n"

@@ -55,6 +55,11 @@ pub(crate) trait Greeting: Sync {
     /// What the command gets besides its own arguments.
     fn arguments(&self) -> Vec<String>;
 
+    /// Variables that it needs, where its configuration names no value of its own.
+    fn environment(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
     /// Waits until it is up; the caller bounds the wait.
     async fn greet(&self, worker: &mut Worker, demand: &Demand) -> Result<(), StartError>;
 
@@ -154,6 +159,11 @@ impl Worker {
         place: Place,
     ) -> Result<Self, StartError> {
         command.args(greeting.arguments());
+        for (name, value) in greeting.environment() {
+            if !command.as_std().get_envs().any(|(given, _)| given == *name) {
+                command.env(name, value);
+            }
+        }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0).kill_on_drop(true);
         record::make_dir(records).map_err(StartError::Record)?; // workers like to keep their states there too
