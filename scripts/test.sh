@@ -21,6 +21,9 @@ cargo test --workspace --locked "$@"
 
 scripts/clients.sh
 
+# Gateways that die at every seam; the long figures are those of `make soak`.
+scripts/crash.sh "${CAUSEWAY_KILLS_RECORDED:-60}" "${CAUSEWAY_KILLS_LIVE:-5}"
+
 # The fuzz bodies on stable: five minutes together, two at a time (the same bodies are cargo-fuzz targets in fuzz/).
 fuzz() {
     echo "fuzz: $*, $seconds s"

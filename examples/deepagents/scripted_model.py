@@ -12,7 +12,7 @@ The script of an agent is a list of answers, an answer a list of steps, played i
 
 Which answer is due is read from the conversation (how many answers it holds), never from the model's memory: a
 paused run goes on in another process. `{n}` in the id of a call becomes a mark of that place in the conversation, `{message}` in a
-text the last thing the user said.
+text or in the arguments of a call the last thing the user said.
 
 Two styles of content, as providers have them: "string" (OpenAI) and "blocks" (Anthropic, Bedrock).
 """
@@ -157,7 +157,8 @@ class _Performance:
 
     def _call(self, call: dict[str, Any], slot: int, blocks: bool) -> Iterator[AIMessageChunk]:
         ident = call["id"].replace("{n}", self.mark)
-        raw = call["raw_args"] if "raw_args" in call else json.dumps(call["args"])
+        said = json.dumps(self.said)[1:-1]
+        raw = call["raw_args"] if "raw_args" in call else json.dumps(call["args"]).replace("{message}", said)
         head: Any = [{"type": "tool_use", "id": ident, "name": call["name"], "input": {}, "index": slot}] if blocks else ""
         yield self._chunk(head, tool_call_chunks=[_fragment(slot, "", ident, call["name"])])
         for piece in _cut(raw, max(self.model.piece, 11)):

@@ -19,6 +19,7 @@ use tokio::sync::watch;
 
 use crate::config::{AgentConfig, Driver, Settings};
 use crate::error::{Error, OpenError};
+use crate::failpoint::{self, hit};
 use crate::feed::Feed;
 use crate::harness::Harness;
 use crate::http::Http;
@@ -173,6 +174,7 @@ impl Engine {
         for (id, agent) in &ready {
             agent.harness.reap().await.map_err(|what| OpenError::Driver { agent: id.clone(), what })?;
         }
+        hit(failpoint::REAPED);
         let (repairs, lost) = Repairs::new();
         let inner = Arc::new(Inner {
             settings,
@@ -186,6 +188,7 @@ impl Engine {
             repairs,
         });
         repair::recover(&inner).await?;
+        hit(failpoint::RECOVERED);
         repair::spawn(&inner, lost);
         Ok(Self { inner })
     }
@@ -231,7 +234,10 @@ impl Engine {
         if self.inner.expire(&interrupt).await? {
             return Ok(false);
         }
-        Ok(self.inner.store.void_interrupt(run_id, Withdrawal::Voided).await?)
+        hit(failpoint::VOID);
+        let voided = self.inner.store.void_interrupt(run_id, Withdrawal::Voided).await?;
+        hit(failpoint::VOID_DONE);
+        Ok(voided)
     }
 
     /// Cancels the active run of a conversation, or takes back its pending interrupt. Without either it does nothing.
@@ -412,11 +418,13 @@ impl Engine {
         for run in runs {
             run.ask_to_cancel(CancelReason::Shutdown);
         }
+        hit(failpoint::DRAIN);
         let mut driven = self.inner.driven.subscribe();
         let all_ended = driven.wait_for(|&driven| driven == 0);
         if tokio::time::timeout_at(until, all_ended).await.is_err() {
             tracing::warn!(left = *self.inner.driven.borrow(), "shutdown: runs did not end in time");
         }
+        hit(failpoint::DRAINED);
         let left = until.saturating_duration_since(tokio::time::Instant::now()).max(MIN_WORKER_GRACE);
         let harnesses = self.inner.agents.values().map(|agent| agent.harness.shutdown(left));
         futures::future::join_all(harnesses).await;

@@ -11,6 +11,7 @@ pub mod coordinator;
 mod drive;
 pub mod engine;
 pub mod error;
+pub mod failpoint;
 pub mod failure;
 mod feed;
 pub mod harness;

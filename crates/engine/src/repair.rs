@@ -17,6 +17,7 @@ use crate::clock;
 use crate::coordinator::{Coordinator, Crash, Effect, Input, Run, Signal, Status};
 use crate::engine::Inner;
 use crate::error::OpenError;
+use crate::failpoint::{self, hit};
 use crate::failure::Failure;
 use crate::metrics::count;
 
@@ -119,8 +120,12 @@ pub(crate) async fn close(store: &Arc<dyn Store>, run: &Lost) -> Result<Option<S
         let Some((tail, status)) = closing_records(store, run).await? else {
             return Ok(None);
         };
+        hit(failpoint::CLOSE);
         match store.close_run(&run.run_id, tail).await {
-            Ok(()) => return Ok(Some(status)),
+            Ok(()) => {
+                hit(failpoint::CLOSE_DONE);
+                return Ok(Some(status));
+            }
             Err(Error::Refused(Refusal::Ended { .. } | Refusal::UnknownRun)) => return Ok(None),
             // A write of the former writer landed before the fence; now there can be no other.
             Err(Error::Refused(Refusal::NotContiguous { .. })) if tries < MAX_TRIES => tries += 1,

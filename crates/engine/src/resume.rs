@@ -25,6 +25,7 @@ use crate::clock;
 use crate::coordinator::seed::Remains;
 use crate::engine::{Engine, Inner, Started};
 use crate::error::Error;
+use crate::failpoint::{self, hit};
 use crate::harness::{Turn, TurnInput};
 use crate::repair::{PAGE, WIDE};
 use crate::start::{self, Consumed, Driven, Plan};
@@ -104,7 +105,9 @@ impl Engine {
     /// # Errors
     /// An unknown conversation, an active run, or a store that cannot serve.
     pub async fn clear(&self, owner: &Owner, conversation_id: &ConversationId<'_>) -> Result<u64, Error> {
+        hit(failpoint::CLEAR);
         let epoch = self.inner.store.clear_conversation(owner, conversation_id).await?;
+        hit(failpoint::CLEAR_DONE);
         let inner = Arc::clone(&self.inner);
         let (owner, conversation_id) = (owner.clone(), conversation_id.clone().into_owned());
         // Housekeeping: what is not forgotten now is when the conversation is deleted.
@@ -131,7 +134,9 @@ impl Engine {
         owner: &Owner,
         conversation_id: &ConversationId<'_>,
     ) -> Result<Deleted, Error> {
+        hit(failpoint::DELETE);
         let deleted = self.inner.store.delete_conversation(owner, conversation_id).await?;
+        hit(failpoint::DELETE_DONE);
         let (inner, conversation_id) = (Arc::clone(&self.inner), conversation_id.clone().into_owned());
         let threads = deleted.threads.clone();
         // On a task of its own: it goes on when the caller goes away.
@@ -184,7 +189,11 @@ impl Inner {
     pub(crate) async fn expire(&self, interrupt: &Interrupt) -> Result<bool, Error> {
         let over = interrupt.summary.status == InterruptStatus::Pending
             && !interrupt.summary.is_open_at(clock::now().unix_millis());
+        if over {
+            hit(failpoint::EXPIRE);
+        }
         if over && self.store.void_interrupt(&interrupt.run_id, Withdrawal::Expired).await? {
+            hit(failpoint::EXPIRE_DONE);
             tracing::info!(run_id = %interrupt.run_id, "an interrupt has expired");
         }
         Ok(over)

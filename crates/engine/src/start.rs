@@ -23,6 +23,7 @@ use crate::coordinator::{Closing, Coordinator, Crash, Effect, Input, Run, Signal
 use crate::drive::Drive;
 use crate::engine::{Active, Agent, Inner, StartRun, Started};
 use crate::error::Error;
+use crate::failpoint::{self, hit};
 use crate::feed::Feed;
 use crate::harness::{Turn, TurnInput};
 use crate::metrics::count;
@@ -123,11 +124,19 @@ pub(crate) async fn begin(
     let (feed, asked) = register(inner, &agent, &run_id);
     let mut undriven = Undriven::new(inner, &agent, &run_id, &conversation_id, &feed);
     let opened = match answers {
-        None => inner.store.open_run(open).await,
+        None => {
+            hit(failpoint::OPEN);
+            let opened = inner.store.open_run(open).await;
+            hit(failpoint::OPENED);
+            opened
+        }
         Some(Consumed { interrupted, interrupt_id, revision, record }) => {
             let decision = record(&first.timestamp);
             let answer = ConsumeInterrupt { interrupted, interrupt_id, revision, decision, open };
-            inner.store.consume_interrupt(answer).await
+            hit(failpoint::CONSUME);
+            let opened = inner.store.consume_interrupt(answer).await;
+            hit(failpoint::CONSUME_DONE);
+            opened
         }
     };
     let opened = match opened {
@@ -164,6 +173,7 @@ pub(crate) async fn begin(
         Drive::new(Arc::clone(inner), agent, coordinator, opening.adapter, &opened, turn, stale, feed, asked);
     tokio::spawn(async move {
         undriven.driven();
+        hit(failpoint::DRIVEN);
         drive.run(first).await;
         drop(driven);
     });

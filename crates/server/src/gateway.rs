@@ -20,6 +20,7 @@ use tokio::net::TcpListener;
 
 use crate::app::App;
 use crate::config::{self, Config, EnvValue, StoreKind};
+use crate::failpoint::{self, hit};
 use crate::listen;
 
 /// How long open connections get once every run has ended.
@@ -81,11 +82,13 @@ impl Gateway {
             StoreKind::Memory => Arc::new(MemoryStore::new()),
             StoreKind::Sqlite => Arc::new(SqliteStore::open(Options::new(&config.store.path))?),
         };
+        hit(failpoint::STORE);
         let address = config.server.listen;
         let listen = |source| OpenError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
         let engine = Engine::open(Settings::new(&config.store.path), agents(config)?, store).await?;
+        hit(failpoint::READY);
         Ok(Self { engine, listener, address, settings: config.server.clone() })
     }
 
@@ -115,6 +118,7 @@ impl Gateway {
             self.engine.shutdown(grace).await;
         };
         listen::serve(self.listener, router, limits, stop).await;
+        hit(failpoint::STOPPED);
         tracing::info!("stopped");
     }
 }

@@ -5,6 +5,7 @@
 pub mod app;
 mod body;
 pub mod config;
+pub mod failpoint;
 pub mod gateway;
 mod guard;
 pub mod listen;

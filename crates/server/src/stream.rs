@@ -16,6 +16,8 @@ use causeway_engine::Subscription;
 use causeway_store::Record;
 use futures::stream;
 
+use crate::failpoint::{self, hit};
+
 /// The header that names the run of a stream.
 pub const RUN_ID: HeaderName = HeaderName::from_static("x-causeway-run-id");
 
@@ -156,6 +158,7 @@ impl Frames {
         if self.frames.is_empty() || self.after >= Some(record.sequence) {
             return Ok(None);
         }
+        hit(failpoint::FRAME);
         if !self.numbered {
             return Ok(Some(Bytes::copy_from_slice(&self.frames)));
         }

@@ -13,6 +13,7 @@
 #[cfg(feature = "testing")]
 pub mod conformance;
 pub mod error;
+pub mod failpoint;
 #[cfg(feature = "testing")]
 pub mod faulty;
 pub mod memory;

@@ -30,6 +30,7 @@ use self::queue::{Call, Job};
 use self::readers::Readers;
 use self::write::Writer;
 use crate::error::{Cause, Error, Unavailable};
+use crate::failpoint::{self, hit};
 use crate::model::{
     Archived, ConsumeInterrupt, Cursor, Deleted, Epoch, Fenced, Final, Generation, Head, Health, Interrupt,
     InterruptCommit, OpenRun, Opened, Orphan, Outcome, Owner, Page, Run, RunFilter, RunPage, StaleThread,
@@ -112,6 +113,7 @@ impl SqliteStore {
     pub fn open(options: Options) -> std::result::Result<Self, Unavailable> {
         let Options { dir, readers, queue, low_disk_bytes, max_pages } = options;
         let lock = open::lock(&dir)?;
+        hit(failpoint::LOCKED);
         let connection = open::writer(&dir, max_pages)?;
         let file = open::Identity::of(&dir)?;
         let mut writer = Writer::new(connection, file, dir.clone(), max_pages, low_disk_bytes);
@@ -119,6 +121,7 @@ impl SqliteStore {
             Trouble::Sql(error) => fault::unavailable(&error, &dir.join(open::FILE)),
             Trouble::Answer(_) => Unavailable::new(Cause::Io, &dir, "no instance"),
         })?;
+        hit(failpoint::INSTANCE);
         let (readers, mut threads) = Readers::start(dir.clone(), readers)?;
         let (sender, jobs) = mpsc::channel(queue);
         let thread = Builder::new().name("store-write".to_owned()).spawn(move || queue::serve(writer, jobs));

@@ -5,14 +5,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use causeway_encode::Protocol;
 use serde_json::{Value, json};
 
 use crate::gateway::{Gateway, eventually};
 use crate::http::{Response, frame_id, frames};
-use crate::kill::{Torment, rounds, torment};
 use crate::runs::{self, ESTABLISHED, check_whole, ended, offline, offline_after, say, stored, types};
 
 /// The worker's interpreter, or why there is none.
@@ -281,22 +279,6 @@ fn said(events: &[String]) -> Vec<Value> {
         ]));
     }
     said
-}
-
-#[test]
-fn a_killed_gateway_leaves_no_worker_and_loses_nothing() {
-    let Some(settings) = settings("") else { return };
-    let dir = tempfile::tempdir().unwrap();
-    let how = Torment {
-        settings: &settings,
-        agent: "live",
-        messages: &["weather", "story", "compare"],
-        rounds: rounds(20),
-        longest: Duration::from_secs(4),
-    };
-    torment(dir.path(), &how, |_| {
-        assert_eq!(workers(dir.path()), Vec::<u32>::new(), "a worker outlived its gateway's restart");
-    });
 }
 
 #[test]

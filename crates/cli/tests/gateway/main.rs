@@ -16,7 +16,6 @@ mod client_routes;
 mod commands;
 mod data_directory;
 mod inspect;
-mod kill;
 mod lifecycle;
 mod live;
 mod live_answers;

@@ -23,6 +23,7 @@ use crate::clock;
 use crate::config::OnDisconnect;
 use crate::coordinator::{Closing, Coordinator, Crash, Effect, Head, Input, Rejection, Signal, Stage};
 use crate::engine::{Agent, Inner};
+use crate::failpoint::{self, hit};
 use crate::failure::Failure;
 use crate::feed::Feed;
 use crate::harness::{Item, Session, Turn, TurnEnd};
@@ -230,6 +231,7 @@ impl Drive {
             }
             Wake::Idle => self.tell(Signal::Failed(Failure::HarnessTimeout)),
             Wake::Item(Item::Line(line)) => {
+                hit(failpoint::LINE);
                 self.idle_since = Instant::now();
                 let handled = self.adapter.handle(&line);
                 self.pump().await;

@@ -18,6 +18,7 @@ use super::Drive;
 use super::write::Write;
 use crate::clock;
 use crate::coordinator::{Closing, Commit, Effect, Outcome, Rejection, Signal};
+use crate::failpoint::{self, hit};
 use crate::metrics::count;
 use crate::repair::backoff;
 
@@ -51,6 +52,7 @@ impl Drive {
                 }
                 Effect::Deliver { through } => self.show(through),
                 Effect::CancelHarness(reason) => {
+                    hit(failpoint::CANCEL);
                     tracing::info!(run_id = %self.run_id, %reason, "the turn is cancelled");
                     self.session.cancel();
                     self.grace_over = Some(Instant::now() + self.agent.harness.cancel_grace());
@@ -163,8 +165,12 @@ impl Drive {
         let mut tries = 0;
         loop {
             let end = Final { tail: tail.to_vec(), head: head.clone() };
+            hit(failpoint::COMMIT);
             let error = match self.inner.store.commit_final(&self.run_id, self.generation, end).await {
-                Ok(()) => return Went::Committed(None),
+                Ok(()) => {
+                    hit(failpoint::COMMIT_DONE);
+                    return Went::Committed(None);
+                }
                 Err(error) => error,
             };
             let unavailable = matches!(error, Error::Unavailable(_));
@@ -177,8 +183,12 @@ impl Drive {
     }
 
     async fn commit_interrupt(&mut self, interrupt: InterruptCommit) -> Went {
+        hit(failpoint::INTERRUPT);
         match self.inner.store.commit_interrupt(&self.run_id, self.generation, interrupt).await {
-            Ok(receipt) => Went::Committed(Some(receipt)),
+            Ok(receipt) => {
+                hit(failpoint::INTERRUPT_DONE);
+                Went::Committed(Some(receipt))
+            }
             Err(error) => self.went(&error),
         }
     }
@@ -225,15 +235,20 @@ impl Drive {
     async fn read_outcome(&mut self) -> Outcome {
         let until = Instant::now() + self.inner.settings.store_patience;
         let mut tries = 0;
+        hit(failpoint::OUTCOME);
         loop {
             match self.inner.store.fence(&self.run_id).await {
                 Ok(fenced) => {
+                    hit(failpoint::FENCE_DONE);
                     self.generation = fenced.generation;
                     self.forget_unwritten(fenced.last_sequence);
                     return Outcome::NotCommitted;
                 }
                 Err(Error::Refused(Refusal::Ended { .. })) => match self.landed().await {
-                    Some(true) => return Outcome::Committed,
+                    Some(true) => {
+                        hit(failpoint::OUTCOME_READ);
+                        return Outcome::Committed;
+                    }
                     // Somebody else ended it: readers must go and see.
                     Some(false) => return Outcome::Unreachable,
                     None => {}
@@ -273,7 +288,9 @@ impl Drive {
     fn show(&mut self, through: Sequence) {
         let due = self.unshown.iter().take_while(|record| record.sequence <= through).count();
         count(&self.inner.metrics.events, due as u64);
+        hit(failpoint::DELIVER);
         self.feed.publish(self.unshown.drain(..due));
+        hit(failpoint::DELIVER_DONE);
     }
 
     pub(super) async fn stop_session(&mut self) {
@@ -298,6 +315,7 @@ impl Drive {
         let stage = self.coordinator.stage();
         let code = self.code.as_ref().map(Code::as_str);
         tracing::info!(run_id = %self.run_id, ?stage, code, "run over");
+        hit(failpoint::OVER);
         self.inner.forget(&self.run_id);
         self.feed.close(how);
         if how == Closing::WithoutTerminal {
@@ -312,8 +330,9 @@ impl Drive {
         let mut tries = 0;
         loop {
             let bytes = whole.text.clone().into_bytes();
+            hit(failpoint::RESULT);
             let error = match self.inner.store.put_result(&self.run_id, &whole.result_ref, bytes).await {
-                Ok(()) => return,
+                Ok(()) => return hit(failpoint::RESULT_DONE),
                 Err(error) => error,
             };
             let may_try = matches!(error, Error::Unavailable(_) | Error::Unknown(_));
@@ -348,6 +367,7 @@ impl Drive {
             tracing::warn!(run_id = %self.run_id, agent = %self.agent.config.id, code, error_type, stderr, "run failed");
         }
         if self.session.forgot() && !self.stale.is_empty() {
+            hit(failpoint::FORGOT);
             let runs: Vec<_> = self.stale.iter().map(|stale| stale.run_id.clone()).collect();
             if let Err(error) = self.inner.store.threads_forgotten(&runs).await {
                 tracing::debug!(run_id = %self.run_id, %error, "forgotten threads were not noted");

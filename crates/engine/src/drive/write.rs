@@ -12,6 +12,7 @@ use causeway_store::model::{Generation, Outcome};
 use causeway_store::{Error, Record, Refusal, Store};
 use tokio::time::Instant;
 
+use crate::failpoint::{self, hit};
 use crate::metrics::{Metrics, count};
 use crate::repair::backoff;
 
@@ -69,8 +70,12 @@ async fn append(
     let mut tries = 0;
     loop {
         count(&metrics.appends, 1);
+        hit(failpoint::APPEND);
         match store.append(run_id, generation, records.clone()).await {
-            Ok(()) => return true,
+            Ok(()) => {
+                hit(failpoint::APPEND_DONE);
+                return true;
+            }
             // An earlier try of ours, whose answer was lost, has landed after all.
             Err(Error::Refused(Refusal::NotContiguous { expected, .. })) if expected > last => return true,
             Err(Error::Unknown(trouble)) => {

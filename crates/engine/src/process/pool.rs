@@ -14,6 +14,7 @@ use tokio::time::{Instant, timeout};
 use super::worker::{Greeting, Hello, StartError, Worker};
 use super::{Demand, command, record};
 use crate::config::{ProcessConfig, Scope};
+use crate::failpoint::{self, hit};
 use crate::failure::Failure;
 use crate::harness::Turn;
 
@@ -132,7 +133,11 @@ impl Pool {
 
     /// The idle worker of a turn's conversation.
     pub async fn kept(&self, turn: &Turn) -> Option<Worker> {
-        self.take_idle(|idle| idle.remove(&key(turn))).await
+        let kept = self.take_idle(|idle| idle.remove(&key(turn))).await;
+        if kept.is_some() {
+            hit(failpoint::REUSE);
+        }
+        kept
     }
 
     /// A new worker for a turn.
@@ -158,6 +163,7 @@ impl Pool {
         // Should there be one already (a second run in one conversation), it leaves: its `take` is dropped.
         let waits = worker.waits();
         self.idle().insert(key(turn), Idle { ticket, waits, since: Instant::now(), take });
+        hit(failpoint::IDLE);
         tokio::spawn(Arc::clone(self).watch(key(turn), ticket, worker, taken));
     }
 

@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::command;
 use super::proc::{self, Stat};
+use crate::failpoint::{self, hit};
 
 /// Why orphans may still run.
 #[non_exhaustive]
@@ -89,6 +90,7 @@ pub(super) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// Ends all workers that are written down in `dir`, whichever agent's: none of ours runs yet. When it returns, none of them runs.
 pub(super) async fn reap(dir: &Path) -> Result<(), ReapError> {
+    hit(failpoint::REAP);
     let dir = dir.to_path_buf();
     let unreadable = |source| ReapError::Unreadable { path: dir.clone(), source };
     let Some(entries) = unless_gone(fs::read_dir(&dir)).map_err(unreadable)? else { return Ok(()) };
@@ -98,7 +100,10 @@ pub(super) async fn reap(dir: &Path) -> Result<(), ReapError> {
             Some(SUFFIX) => {
                 let text = unless_gone(fs::read_to_string(&path)).map_err(unreadable)?;
                 match text.as_deref().map(Entry::parse) {
-                    Some(Some(entry)) => end(&entry).await?,
+                    Some(Some(entry)) => {
+                        end(&entry).await?;
+                        hit(failpoint::REAP_ENDED);
+                    }
                     Some(None) => {
                         tracing::warn!(path = %path.display(), "the record of a worker cannot be read; it is dropped");
                     }
@@ -110,6 +115,7 @@ pub(super) async fn reap(dir: &Path) -> Result<(), ReapError> {
         }
         unless_gone(fs::remove_file(&path)).map_err(unreadable)?;
     }
+    hit(failpoint::REAP_RECORDS);
     end_marked(&command::mark(&dir)).await
 }
 

@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep_until};
 use super::lines::Read;
 use super::running::{Wish, wished};
 use super::worker::Worker;
+use crate::failpoint::{self, hit};
 use crate::failure::Failure;
 use crate::harness::{Item, TurnEnd};
 
@@ -92,6 +93,7 @@ impl<M: Manners> Talk<M> {
         let mut closed: Option<Verdict> = None;
         let mut next_wish = Wish::Cancel;
         let leader = self.worker.leader();
+        hit(failpoint::REQUEST);
         loop {
             if pending.is_none()
                 && let Some(verdict) = closed.take()
@@ -104,6 +106,7 @@ impl<M: Manners> Talk<M> {
                 wish = wished(wishes, next_wish) => match wish {
                     Wish::Stop => return Verdict::Kill(TurnEnd::Broken, None),
                     Wish::Cancel | Wish::Go => {
+                        hit(failpoint::WORKER_CANCEL);
                         next_wish = Wish::Stop;
                         let cancel = self.manners.cancel();
                         self.send(cancel);
@@ -116,6 +119,9 @@ impl<M: Manners> Talk<M> {
                 wrote = self.worker.stdin.write_some(&self.outbox), if !self.outbox.is_empty() => match wrote {
                     Ok(taken) => {
                         self.outbox.drain(..taken.min(self.outbox.len()));
+                        if self.outbox.is_empty() {
+                            hit(failpoint::REQUEST_DONE);
+                        }
                         self.since = Instant::now();
                     }
                     // It is about to die, or it closed its stdin: what it still says is read, the end of stdout decides.
@@ -127,8 +133,12 @@ impl<M: Manners> Talk<M> {
                     (Err(_nobody), _) => return Verdict::Kill(TurnEnd::Broken, None),
                 },
                 read = self.worker.lines.next(), if pending.is_none() => match self.judge(read) {
-                    Step::Pass(line) => pending = Some(Item::Line(line)),
+                    Step::Pass(line) => {
+                        hit(failpoint::WORKER_LINE);
+                        pending = Some(Item::Line(line));
+                    }
                     Step::Close(line) => {
+                        hit(failpoint::CLOSING_LINE);
                         pending = Some(Item::Line(line));
                         closed = Some(Verdict::Closed(TurnEnd::Regular));
                     }

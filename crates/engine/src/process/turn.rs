@@ -13,6 +13,7 @@ use super::pool::Pool;
 use super::request;
 use super::running::{Play, Told};
 use super::talk::{Manners, Step};
+use crate::failpoint::{self, hit};
 use crate::failure::Failure;
 use crate::harness::{Turn, TurnEnd, TurnInput};
 
@@ -37,8 +38,12 @@ pub(super) async fn play(mut play: Play) -> TurnEnd {
     let (end, left) = play.talk(worker, manners, request).await;
     let Some((mut worker, _)) = left else { return end };
     if worker.forgets && !turn.forget.is_empty() {
+        hit(failpoint::FORGET);
         match worker.stdin.write(&request::forget(&turn), TAKES_FORGET).await {
-            Ok(()) => told.forgot.store(true, Ordering::SeqCst),
+            Ok(()) => {
+                hit(failpoint::FORGET_DONE);
+                told.forgot.store(true, Ordering::SeqCst);
+            }
             Err(error) => {
                 play.log(&format_args!("it does not take a forget: {error}"));
                 worker.kill().await; // half a line may be in its pipe

@@ -23,6 +23,7 @@ use super::lines::{Lines, Read};
 use super::pool::Place;
 use super::record::{self, Record};
 use super::{Demand, proc};
+use crate::failpoint::{self, hit};
 
 /// Why a worker could not be started. For the operator's log; clients are told a sentence of ours.
 #[derive(Debug, thiserror::Error)]
@@ -167,6 +168,7 @@ impl Worker {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0).kill_on_drop(true);
         record::make_dir(records).map_err(StartError::Record)?; // workers like to keep their states there too
+        hit(failpoint::SPAWN);
         let mut child = command.spawn().map_err(|source| StartError::Spawn {
             program: command.as_std().get_program().to_owned(),
             source,
@@ -189,14 +191,19 @@ impl Worker {
             stderr: Stderr::drain(stderr),
             _place: place,
         };
+        hit(failpoint::SPAWNED);
         let name = super::command::file_name(&demand.agent_id);
         let dir = records.to_path_buf();
         let written = tokio::task::spawn_blocking(move || Record::write(&dir, &name, pid)).await;
         worker.record =
             Some(written.unwrap_or_else(|panic| Err(io::Error::other(panic))).map_err(StartError::Record)?);
+        hit(failpoint::RECORDED);
         let greeted = timeout(start_timeout, greeting.greet(&mut worker, demand)).await;
         match greeted.unwrap_or(Err(StartError::Silent(start_timeout))) {
-            Ok(()) => Ok(worker),
+            Ok(()) => {
+                hit(failpoint::HELLO);
+                Ok(worker)
+            }
             Err(error) => {
                 let stderr = worker.stderr();
                 worker.kill().await;
@@ -266,6 +273,7 @@ impl Worker {
 
     /// Asks the worker to leave, waits, and kills what is left. `hurry` ends the wait.
     pub async fn leave(mut self, patience: Duration, mut hurry: watch::Receiver<bool>) {
+        hit(failpoint::LEAVE);
         self.stdin = Stdin(None); // the end of stdin means: leave
         let deadline = Instant::now() + patience;
         let hurried = async move {
@@ -293,11 +301,13 @@ impl Worker {
     /// Kills the whole group and waits until nothing of it runs.
     pub async fn kill(mut self) {
         if let Some(group) = self.group {
+            hit(failpoint::KILL);
             let _ = record::kill_group(group); // that there is none left is what we want
             let deadline = Instant::now() + DYING;
             while !proc::members(group).is_empty() && Instant::now() < deadline {
                 sleep(Duration::from_millis(5)).await;
             }
+            hit(failpoint::KILL_DONE);
             let reaped = timeout(DYING, self.child.wait()).await;
             self.group = None;
             if !matches!(reaped, Ok(Ok(_))) {

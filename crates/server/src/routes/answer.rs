@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 
 use crate::app::App;
 use crate::body::{self, Fields};
+use crate::failpoint::{self, hit};
 use crate::problem::{Problem, json_response};
 use crate::routes::chat::{before_a_run, known_agent, protocol};
 use crate::routes::refused;
@@ -58,6 +59,7 @@ pub async fn resume(
         traceparent: None,
     };
     let started = app.engine.resume(answer).await.map_err(|error| refused(&error))?;
+    hit(failpoint::RESUMED);
     let run = app.engine.run(&app.owner(), &started.run_id).await.map_err(|error| refused(&error))?;
     Ok(json_response(StatusCode::ACCEPTED, view::run(&run)))
 }

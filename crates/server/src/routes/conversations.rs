@@ -10,6 +10,7 @@ use causeway_store::model::Interrupt;
 
 use crate::app::App;
 use crate::body;
+use crate::failpoint::{self, hit};
 use crate::problem::{Problem, json_response};
 use crate::routes::query::Query;
 use crate::routes::refused;
@@ -78,6 +79,7 @@ pub async fn clear(
     body::read(request, app.settings.max_body, app.settings.body_timeout).await?;
     let id = conversation(id)?;
     let epoch = app.engine.clear(&app.owner(), &id).await.map_err(|error| refused(&error))?;
+    hit(failpoint::CLEARED);
     Ok(json_response(StatusCode::OK, Object::new().flag("cleared", true).number("epoch", epoch).finish()))
 }
 
@@ -90,6 +92,7 @@ pub async fn delete(
     body::read(request, app.settings.max_body, app.settings.body_timeout).await?;
     let id = conversation(id)?;
     let deleted = app.engine.delete_conversation(&app.owner(), &id).await.map_err(|error| refused(&error))?;
+    hit(failpoint::DELETED);
     let answer = Object::new().flag("deleted", true).number("runs", deleted.runs);
     Ok(json_response(StatusCode::OK, answer.finish()))
 }

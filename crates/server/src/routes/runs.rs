@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::app::App;
 use crate::body::{self, Fields};
+use crate::failpoint::{self, hit};
 use crate::problem::{Problem, json_response};
 use crate::routes::query::Query;
 use crate::routes::refused;
@@ -37,6 +38,7 @@ pub async fn create(State(app): State<App>, request: Request) -> Result<Response
     let conversation_id = body::conversation("conversation_id", &conversation)?;
     let start = StartRun::new(app.owner(), agent_id, conversation_id, message).idempotency(idempotency);
     let started = app.engine.start(start).await.map_err(|error| refused(&error))?;
+    hit(failpoint::STARTED);
     let run = app.engine.run(&app.owner(), &started.run_id).await.map_err(|error| refused(&error))?;
     Ok(json_response(StatusCode::ACCEPTED, view::run(&run)))
 }
@@ -149,6 +151,7 @@ pub async fn cancel(
     body::read(request, app.settings.max_body, app.settings.body_timeout).await?;
     let run_id = run_id(&id)?;
     let done = app.engine.cancel_run(&app.owner(), &run_id).await.map_err(|error| refused(&error))?;
+    hit(failpoint::CANCELLED);
     let answer = Object::new()
         .flag("cancelled", done.cancelled)
         .optional(done.interrupt_voided.then_some(true), |object, voided| {

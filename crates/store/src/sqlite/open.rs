@@ -13,6 +13,7 @@ use rusqlite::{Connection, OpenFlags};
 use rustix::fs::Access;
 
 use crate::error::{Cause, Unavailable};
+use crate::failpoint::{self, hit};
 use crate::sqlite::{fault, schema};
 
 /// The file in the data directory.
@@ -78,6 +79,7 @@ pub(crate) fn writer(dir: &Path, max_pages: Option<u32>) -> Result<Connection, U
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(sql)?;
     schema::version(&connection, &path, schema::MIGRATIONS)?;
     quick_check(&connection, &path)?;
+    hit(failpoint::CHECKED);
     let mode: String =
         connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0)).map_err(sql)?;
     if mode != "wal" {

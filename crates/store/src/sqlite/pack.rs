@@ -6,6 +6,7 @@ use causeway_contract::event::Sequence;
 use causeway_contract::text::Str;
 use rusqlite::{Connection, params};
 
+use crate::failpoint::{self, hit};
 use crate::model::Archived;
 use crate::record::{Payload, Record};
 use crate::rules;
@@ -36,7 +37,9 @@ pub(crate) fn pack(connection: &Connection, key: i64) -> Read<Archived> {
         piece.push(&record)?;
     }
     piece.store(connection, key, &mut done)?;
+    hit(failpoint::PACKED);
     connection.prepare_cached("DELETE FROM log WHERE run_key = ?1")?.execute([key])?;
+    hit(failpoint::UNLOGGED);
     connection.prepare_cached("UPDATE run SET archived = 1 WHERE run_key = ?1")?.execute([key])?;
     Ok(done)
 }

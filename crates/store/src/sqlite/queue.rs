@@ -6,9 +6,11 @@
 
 use std::path::Path;
 
+use rusqlite::ErrorCode;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::{Cause, Error, Unavailable};
+use crate::failpoint::{self, hit, strikes};
 use crate::sqlite::fault::{self, Trouble};
 use crate::sqlite::open;
 use crate::sqlite::write::Writer;
@@ -73,10 +75,14 @@ pub(crate) fn serve(mut writer: Writer, mut queue: mpsc::Receiver<Box<dyn Job>>)
     while let Some(first) = queue.blocking_recv() {
         let mut jobs = vec![first];
         match transaction(&mut writer, &mut jobs, Some(&mut queue)) {
-            Ok(()) => jobs.into_iter().for_each(Job::landed),
+            Ok(()) => {
+                jobs.into_iter().for_each(Job::landed);
+                hit(failpoint::TOLD);
+            }
             Err(failure) => retry(&mut writer, jobs, failure),
         }
     }
+    hit(failpoint::CHECKPOINT);
     // A clean end leaves a file without a log beside it; a failure to do so costs the next start a moment.
     let _ = writer.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
 }
@@ -94,19 +100,31 @@ fn transaction(
     jobs: &mut Vec<Box<dyn Job>>,
     mut queue: Option<&mut mpsc::Receiver<Box<dyn Job>>>,
 ) -> Result<(), Failure> {
+    hit(failpoint::BEGIN);
     writer.connection.execute_batch("BEGIN IMMEDIATE").map_err(Failure::RolledBack)?;
     let mut at = 0;
     while let Some(job) = jobs.get_mut(at) {
         if let Err(error) = job.run(writer) {
             return Err(roll_back(writer, error));
         }
+        hit(failpoint::STATEMENTS);
         at += 1;
         if at == jobs.len() && at < MAX_BATCH {
             jobs.extend(queue.as_mut().and_then(|queue| queue.try_recv().ok()));
         }
     }
+    hit(failpoint::COMMIT);
+    if strikes(failpoint::DROPPED) {
+        return roll_back(writer, disk_full()).into_unknown(writer);
+    }
+    if strikes(failpoint::REFUSED) {
+        return Err(roll_back(writer, disk_full()));
+    }
     match writer.connection.execute_batch("COMMIT") {
-        Ok(()) => Ok(()),
+        Ok(()) => {
+            hit(failpoint::COMMITTED);
+            if strikes(failpoint::LOST) { Err(Failure::Unknown(disk_full())) } else { Ok(()) }
+        }
         // The log was too small for the frames of this transaction: its last one, which makes it valid, is missing.
         Err(error) if fault::unavailable(&error, Path::new("")).cause == Cause::DiskFull => {
             Err(roll_back(writer, error))
@@ -133,6 +151,13 @@ impl Failure {
             Self::RolledBack(error) | Self::Unknown(error) => Err(Self::Unknown(error)),
         }
     }
+}
+
+/// The error of an injected fault.
+fn disk_full() -> rusqlite::Error {
+    let failure =
+        rusqlite::ffi::Error { code: ErrorCode::DiskFull, extended_code: rusqlite::ffi::SQLITE_FULL };
+    rusqlite::Error::SqliteFailure(failure, None)
 }
 
 fn reopen(writer: &mut Writer) {

@@ -9,6 +9,7 @@ use causeway_contract::event::EventType;
 use rusqlite::Connection;
 
 use crate::error::{Cause, Unavailable};
+use crate::failpoint::{self, hit};
 use crate::sqlite::fault;
 
 /// One step: the statements that make the next version out of the one before.
@@ -165,7 +166,10 @@ pub(crate) fn migrate(
     transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(sql)?;
     let newest = i64::try_from(steps.len()).unwrap_or(i64::MAX);
     transaction.pragma_update(None, "user_version", newest).map_err(sql)?;
-    transaction.commit().map_err(sql)
+    hit(failpoint::MIGRATING);
+    transaction.commit().map_err(sql)?;
+    hit(failpoint::MIGRATED);
+    Ok(())
 }
 
 /// The version of the file, 0 for an empty one.

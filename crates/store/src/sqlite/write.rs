@@ -11,6 +11,7 @@ use causeway_contract::receipt::CommitReceipt;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::error::{Cause, Refusal, Unavailable};
+use crate::failpoint::{self, hit, strikes};
 use crate::model::interrupt::expired;
 use crate::model::{
     Archived, ConsumeInterrupt, Deleted, Epoch, Fenced, Final, Generation, HeadMove, InterruptCommit,
@@ -113,6 +114,7 @@ impl Writer {
         rules::admit(known.state, Some(generation), records)?;
         let key = known.key;
         self.log(key, records)?;
+        hit(failpoint::APPEND);
         if let (Some(known), Some(last)) = (self.known.get_mut(run_id), records.last()) {
             known.state.last = last.sequence;
         }
@@ -133,6 +135,7 @@ impl Writer {
     pub(crate) fn close_run(&mut self, run_id: &RunId<'static>, end: &Final) -> Write<()> {
         let ending = rules::check_end(rules::CLOSE_RUN, end)?;
         let key = self.end(run_id, None, &ending, &end.tail, None)?;
+        hit(failpoint::CLOSED);
         self.connection
             .prepare_cached("UPDATE run SET generation = generation + 1 WHERE run_key = ?1")?
             .execute([key])?;
@@ -148,6 +151,7 @@ impl Writer {
         rules::check_interrupt(interrupt)?;
         let ending = Ending { status: Status::Interrupted, error: None };
         let key = self.end(run_id, Some(generation), &ending, &interrupt.tail, Some(&interrupt.head))?;
+        hit(failpoint::INTERRUPT);
         self.connection
             .prepare_cached(
                 "INSERT INTO interrupt (run_key, interrupt_id, reason, revision, status, expires_at, head_ref, request,
@@ -194,6 +198,7 @@ impl Writer {
             .prepare_cached("UPDATE run SET resumed_by = ?2 WHERE run_key = ?1")?
             .execute(params![key, answer.open.run_id.as_str()])?;
         self.not_pending(key)?;
+        hit(failpoint::CONSUMED);
         Ok(Opened::New(self.insert(&answer.open, conversation, Some(&answer.interrupted))?))
     }
 
@@ -217,6 +222,7 @@ impl Writer {
         if let Some(known) = self.known.get_mut(run_id) {
             known.state.generation = generation;
         }
+        hit(failpoint::FENCED);
         Ok(Fenced { generation, last_sequence: known.state.last })
     }
 
@@ -241,6 +247,7 @@ impl Writer {
                 self.connection
                     .prepare_cached("INSERT INTO result (run_key, reference, bytes) VALUES (?1, ?2, ?3)")?
                     .execute(params![key, reference.as_str(), bytes])?;
+                hit(failpoint::RESULT);
                 Ok(())
             }
         }
@@ -254,6 +261,7 @@ impl Writer {
         self.connection
             .prepare_cached("UPDATE conversation SET epoch = epoch + 1 WHERE conversation_key = ?1")?
             .execute([conversation.key])?;
+        hit(failpoint::CLEARED);
         self.connection
             .prepare_cached("DELETE FROM head WHERE conversation_key = ?1")?
             .execute([conversation.key])?;
@@ -269,6 +277,7 @@ impl Writer {
             );
             self.connection.execute(&sql, [key])?;
         }
+        hit(failpoint::DELETED);
         self.connection.execute("DELETE FROM head WHERE conversation_key = ?1", [key])?;
         let runs = self.connection.execute("DELETE FROM run WHERE conversation_key = ?1", [key])?;
         self.connection.execute("DELETE FROM conversation WHERE conversation_key = ?1", [key])?;
@@ -282,6 +291,7 @@ impl Writer {
         for run_id in runs {
             update.execute([run_id.as_str()])?;
         }
+        hit(failpoint::FORGOTTEN);
         Ok(())
     }
 
@@ -383,6 +393,7 @@ impl Writer {
                 open.request.as_str(),
             ])?;
         let key = self.connection.last_insert_rowid();
+        hit(failpoint::OPEN_RUN);
         self.connection
             .prepare_cached("UPDATE conversation SET active_run = ?2 WHERE conversation_key = ?1")?
             .execute([conversation, key])?;
@@ -441,8 +452,15 @@ impl Writer {
                     head.head_ref.as_str(),
                     known.key
                 ])?;
+            hit(failpoint::END_HEAD);
+            if strikes(failpoint::SPLIT) {
+                // The control of the crash rig: wrong on purpose, and only where it was built in and asked for.
+                self.connection.execute_batch("COMMIT; BEGIN IMMEDIATE")?;
+                hit(failpoint::BETWEEN);
+            }
         }
         self.log(known.key, tail)?;
+        hit(failpoint::END_LOGGED);
         self.connection
             .prepare_cached("UPDATE conversation SET active_run = NULL WHERE conversation_key = ?1")?
             .execute([known.conversation])?;
@@ -500,6 +518,7 @@ impl Writer {
         self.connection
             .prepare_cached("UPDATE interrupt SET status = ?2 WHERE run_key = ?1")?
             .execute([key, interrupt_number(status)])?;
+        hit(failpoint::WITHDRAWN);
         self.not_pending(key)
     }
 

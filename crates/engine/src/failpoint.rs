@@ -1,0 +1,61 @@
+//! The seams of the engine and of the process driver, for the crash rig; see `causeway_store::failpoint`.
+
+pub(crate) use causeway_store::failpoint::hit;
+
+causeway_store::points! {
+    REAPED = "engine.reaped", Start, "the workers of a former gateway are ended, its runs are not closed";
+    CLOSE = "engine.close", Start, "what an orphan gets is decided, and not written";
+    CLOSE_DONE = "engine.close.done", Start, "an orphan has its terminal, others may not";
+    RECOVERED = "engine.recovered", Start, "every orphan has its terminal, nothing is served yet";
+    OPEN = "engine.open", Serve, "a run is about to be opened";
+    OPENED = "engine.opened", Serve, "a run is in the log, and nobody drives it";
+    DRIVEN = "engine.driven", Serve, "a run has its task, its harness knows nothing";
+    CONSUME = "engine.consume", Serve, "an answer fits, and is about to be taken";
+    CONSUME_DONE = "engine.consume.done", Serve, "an interrupt is consumed, its answer not passed on";
+    LINE = "engine.line", Serve, "a native item has come, and was not read";
+    APPEND = "engine.append", Serve, "records are about to be appended";
+    APPEND_DONE = "engine.append.done", Serve, "records are durable, and not shown";
+    COMMIT = "engine.commit", Serve, "the end of a run is about to be committed";
+    COMMIT_DONE = "engine.commit.done", Serve, "the end of a run is durable, and not shown";
+    INTERRUPT = "engine.interrupt", Serve, "an interrupt is about to be committed";
+    INTERRUPT_DONE = "engine.interrupt.done", Serve, "an interrupt is durable, and not shown";
+    DELIVER = "engine.deliver", Serve, "durable records are about to be shown";
+    DELIVER_DONE = "engine.deliver.done", Serve, "records were shown";
+    OUTCOME = "engine.outcome", Unknown, "the answer to a commit is lost, and nobody has looked";
+    FENCE_DONE = "engine.fence.done", Unknown, "a commit that did not land never will, and nobody was told";
+    OUTCOME_READ = "engine.outcome.read", Unknown, "a commit whose answer was lost is found in the log";
+    RESULT = "engine.result", Serve, "a whole result is about to be kept";
+    RESULT_DONE = "engine.result.done", Serve, "a whole result is kept, the event that names it is not";
+    CANCEL = "engine.cancel", Serve, "a harness is about to be told to leave its turn";
+    VOID = "engine.void", Serve, "a pending interrupt is about to be taken back";
+    VOID_DONE = "engine.void.done", Serve, "a pending interrupt was taken back, and nobody told";
+    EXPIRE = "engine.expire", Serve, "an interrupt is found to be too old, and not marked";
+    EXPIRE_DONE = "engine.expire.done", Serve, "an interrupt is marked as expired, and nobody told";
+    CLEAR = "engine.clear", Serve, "a conversation is about to be cleared";
+    CLEAR_DONE = "engine.clear.done", Serve, "a conversation is cleared, its workers know nothing";
+    DELETE = "engine.delete", Serve, "a conversation is about to be deleted";
+    DELETE_DONE = "engine.delete.done", Serve, "a conversation is gone, its workers know nothing";
+    OVER = "engine.over", Serve, "the last record of a run was shown, its streams are open";
+    FORGOT = "engine.forgot", Serve, "a worker has forgotten threads, which is not noted";
+    DRAIN = "engine.drain", Stop, "active runs were asked to end";
+    DRAINED = "engine.drained", Stop, "no run is active, the workers are";
+    SPAWN = "driver.spawn", Serve, "a worker is about to be started";
+    SPAWNED = "driver.spawned", Serve, "a worker runs, and is written down nowhere";
+    RECORDED = "driver.recorded", Serve, "a worker is written down, and has not said hello";
+    HELLO = "driver.hello", Serve, "a worker said hello, and was asked nothing";
+    REQUEST = "driver.request", Serve, "a worker has not read any of its request";
+    REQUEST_DONE = "driver.request.done", Serve, "a worker was sent its request";
+    WORKER_LINE = "driver.line", Serve, "a worker said a line, which nobody has seen";
+    CLOSING_LINE = "driver.closing", Serve, "a worker closed its turn, which nobody knows";
+    WORKER_CANCEL = "driver.cancel", Serve, "a worker is about to be told to leave its turn";
+    FORGET = "driver.forget", Serve, "a worker is about to be told to forget threads";
+    FORGET_DONE = "driver.forget.done", Serve, "a worker was told to forget threads";
+    IDLE = "driver.idle", Serve, "a worker has closed its turn and waits for the next";
+    REUSE = "driver.reuse", Serve, "a waiting worker was taken for a turn";
+    LEAVE = "driver.leave", Serve, "a worker is about to lose its stdin";
+    KILL = "driver.kill", Serve, "the group of a worker is about to be killed";
+    KILL_DONE = "driver.kill.done", Serve, "the group of a worker is gone, its record is not";
+    REAP = "driver.reap", Start, "no worker of a former gateway was looked for yet";
+    REAP_ENDED = "driver.reap.ended", Start, "a recorded worker is ended, its record is not removed";
+    REAP_RECORDS = "driver.reap.records", Start, "recorded workers are ended, those without a record are not";
+}

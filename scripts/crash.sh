@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# The crash rig: scripts/crash.sh KILLS LIVE_KILLS [options of crash-rig]. It builds a gateway with failpoints, which is never the one that is
+# released, kills it, and has every restart checked; before that it shows that the check notices a commit in two halves.
+# Exit 0: all promises were kept. docs/durability.md says what is tested; `--seed N` repeats a run, `--seed N --episode E` a part of it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+kills=$1
+live=$2
+shift 2
+
+cargo build --locked --package causeway-cli --package causeway-crash \
+    --features causeway-cli/failpoints,causeway-crash/failpoints
+# Away from the place where the next build puts the gateway that has none.
+target="${CARGO_TARGET_DIR:-$PWD/target}"
+rig="$target/crash"
+mkdir -p "$rig"
+for program in causeway crash-rig crash-check crash-archive; do
+    install "$target/debug/$program" "$rig/$program"
+done
+
+with_python=()
+if [ "$live" -gt 0 ]; then
+    if python=$(examples/deepagents/setup.sh "${CAUSEWAY_DEEPAGENTS:-target/deepagents}" | tail -n 1) && [ -n "$python" ]; then
+        with_python=(--live "$live" --python "$python")
+    else
+        echo "SKIPPED: no environment for the live deepagents worker; it was not killed"
+    fi
+fi
+run() { "$rig/crash-rig" --causeway "$rig/causeway" --work "$rig/work" "$@"; }
+run --control
+run --kills "$kills" "${with_python[@]}" "$@"
