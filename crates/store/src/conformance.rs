@@ -12,6 +12,7 @@ pub mod fixture;
 pub mod housekeeping;
 pub mod interrupts;
 pub mod machine;
+pub mod op;
 pub mod opening;
 pub mod reading;
 pub mod reference;

@@ -227,6 +227,8 @@ pub enum Cause {
     Locked,
     /// The file is damaged or not a database of ours.
     Corrupted,
+    /// The files are not those that the last gateway left: acknowledged writes are missing, or bytes were changed.
+    Altered,
     /// The file was written by a newer version.
     NewerSchema,
     /// There is nothing at the place.
@@ -252,7 +254,12 @@ impl Cause {
             Self::ReadOnly => "make the directory writable for this user, or choose another with --data",
             Self::InUse => "stop the other gateway, or choose another directory with --data",
             Self::Locked => "end the program that holds the file open, then try again",
-            Self::Corrupted => "put back a backup, or move the file away to start anew",
+            Self::Corrupted => {
+                "put back a backup and remove causeway.mark, or start anew in another directory with --data"
+            }
+            Self::Altered => {
+                "put back every file as the last gateway left it, or a backup; to go on with what is there, remove causeway.mark"
+            }
             Self::NewerSchema => "use the newer causeway, or put back the backup made before its migration",
             Self::Missing => "check the path",
             Self::Replaced => {
@@ -274,6 +281,7 @@ impl Cause {
             Self::InUse => "in_use",
             Self::Locked => "locked",
             Self::Corrupted => "corrupted",
+            Self::Altered => "altered",
             Self::NewerSchema => "newer_schema",
             Self::Missing => "missing",
             Self::Replaced => "replaced",
@@ -294,6 +302,7 @@ impl std::fmt::Display for Cause {
             Self::InUse => "is already in use by another process",
             Self::Locked => "is locked by another program",
             Self::Corrupted => "is damaged or not a causeway database",
+            Self::Altered => "is not what the last gateway left there",
             Self::NewerSchema => "was written by a newer version of causeway",
             Self::Missing => "does not exist",
             Self::Replaced => "is no longer the file that the gateway has open",

@@ -3,7 +3,9 @@
 //! Refuses a directory that another gateway uses, a file of a newer version, and a damaged one. What is durable when,
 //! and what a crash loses, stands in the crate's README.
 
+mod condition;
 mod fault;
+mod mark;
 mod open;
 mod pack;
 mod queue;
@@ -11,6 +13,7 @@ mod read;
 mod readers;
 mod row;
 mod schema;
+mod trust;
 mod write;
 
 use std::fs::File;
@@ -25,7 +28,9 @@ use causeway_contract::receipt::CommitReceipt;
 use causeway_contract::timestamp::Timestamp;
 use tokio::sync::mpsc;
 
+use self::condition::Condition;
 use self::fault::Trouble;
+use self::mark::Mark;
 use self::queue::{Call, Job};
 use self::readers::Readers;
 use self::write::Writer;
@@ -46,13 +51,19 @@ pub struct Options {
     readers: usize,
     queue: usize,
     low_disk_bytes: u64,
-    max_pages: Option<u32>,
+    tuning: open::Tuning,
 }
 
 impl Options {
     /// The defaults, for this directory.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Self { dir: dir.into(), readers: 2, queue: 1024, low_disk_bytes: 256 * 1024 * 1024, max_pages: None }
+        Self {
+            dir: dir.into(),
+            readers: 2,
+            queue: 1024,
+            low_disk_bytes: 256 * 1024 * 1024,
+            tuning: open::Tuning { max_pages: None, sync: true, checkpoint_pages: 1000 },
+        }
     }
 
     /// How many reads go on at once (2).
@@ -79,7 +90,22 @@ impl Options {
     /// The largest file, in pages of 4 KiB; a full one behaves like a full disk.
     #[must_use]
     pub fn max_pages(mut self, pages: u32) -> Self {
-        self.max_pages = Some(pages);
+        self.tuning.max_pages = Some(pages);
+        self
+    }
+
+    /// How many pages the write-ahead log may have before it is copied into the file (1000).
+    #[must_use]
+    pub fn checkpoint_pages(mut self, pages: i32) -> Self {
+        self.tuning.checkpoint_pages = pages.max(1);
+        self
+    }
+
+    /// Breaks the promise of the crate: nothing is synced. The control of the tests that look for syncs.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn without_sync(mut self) -> Self {
+        self.tuning.sync = false;
         self
     }
 }
@@ -101,6 +127,7 @@ struct Shared {
     file: open::Identity,
     low_disk_bytes: u64,
     instance: i64,
+    condition: Arc<Condition>,
     /// The lock of the directory, held until the writer has left.
     lock: Option<File>,
 }
@@ -109,16 +136,21 @@ impl SqliteStore {
     /// Opens a data directory, made if it is missing, for this process alone. Blocks while it checks the file.
     ///
     /// # Errors
-    /// `InUse`, `ReadOnly`, `DiskFull`, `Corrupted`, `NewerSchema`, `Io`.
+    /// `InUse`, `ReadOnly`, `DiskFull`, `Corrupted`, `Altered`, `NewerSchema`, `Io`.
     pub fn open(options: Options) -> std::result::Result<Self, Unavailable> {
-        let Options { dir, readers, queue, low_disk_bytes, max_pages } = options;
+        let Options { dir, readers, queue, low_disk_bytes, tuning } = options;
         let lock = open::lock(&dir)?;
         hit(failpoint::LOCKED);
-        let connection = open::writer(&dir, max_pages)?;
+        let mut mark = Mark::open(&dir)?;
+        let connection = open::writer(&dir, tuning, &mut mark)?;
         let file = open::Identity::of(&dir)?;
-        let mut writer = Writer::new(connection, file, dir.clone(), max_pages, low_disk_bytes);
+        let condition = Arc::<Condition>::default();
+        let sick = |error: rusqlite::Error| fault::unavailable(&error, &dir.join(open::FILE));
+        let mut writer =
+            Writer::new(connection, file, dir.clone(), tuning, low_disk_bytes, mark, Arc::clone(&condition))
+                .map_err(sick)?;
         let instance = writer.begin_instance().map_err(|trouble| match trouble {
-            Trouble::Sql(error) => fault::unavailable(&error, &dir.join(open::FILE)),
+            Trouble::Sql(error) => sick(error),
             Trouble::Answer(_) => Unavailable::new(Cause::Io, &dir, "no instance"),
         })?;
         hit(failpoint::INSTANCE);
@@ -135,6 +167,7 @@ impl SqliteStore {
                 file,
                 low_disk_bytes,
                 instance,
+                condition,
                 lock: Some(lock),
             }),
         })
@@ -143,9 +176,12 @@ impl SqliteStore {
     /// Opens a data directory for reading, also while a gateway uses it. Every write is refused as `ReadOnly`.
     ///
     /// # Errors
-    /// `Missing`, `Corrupted`, `NewerSchema`, `Io`.
+    /// `Missing`, `Corrupted`, `Altered`, `NewerSchema`, `Io`.
     pub fn open_read_only(dir: impl Into<PathBuf>) -> std::result::Result<Self, Unavailable> {
         let dir = dir.into();
+        // Read first: a gateway that writes meanwhile only makes the file newer than this.
+        let mark = Mark::peek(&dir);
+        open::compare(&dir, &mark)?;
         let (readers, threads) = Readers::start(dir.clone(), 1)?;
         let file = open::Identity::of(&dir)?;
         Ok(Self {
@@ -157,6 +193,7 @@ impl SqliteStore {
                 file,
                 low_disk_bytes: 0,
                 instance: 0,
+                condition: Arc::default(),
                 lock: None,
             }),
         })
@@ -199,6 +236,10 @@ impl Drop for Shared {
         for thread in self.threads.drain(..) {
             // A thread that panicked has already failed its callers.
             let _ = thread.join();
+        }
+        if self.lock.is_some() && self.file.check(&self.dir).is_ok() {
+            // Where nobody vouches for the file, the next start reads it through.
+            let _ = Mark::open(&self.dir).and_then(|mut mark| mark.leave(&self.dir.join(open::FILE)));
         }
         self.lock = None;
     }
@@ -404,6 +445,7 @@ impl Store for SqliteStore {
 
     async fn health(&self) -> Result<Health> {
         self.shared.file.check(&self.shared.dir)?;
+        self.shared.condition.check()?;
         let free = open::free_bytes(&self.shared.dir)?;
         self.read(|connection| Ok(connection.query_row("SELECT 1 FROM meta", [], |_| Ok(()))?)).await?;
         let queued = self.shared.writer.as_ref().map_or(0, |queue| queue.max_capacity() - queue.capacity());

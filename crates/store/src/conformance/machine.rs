@@ -5,7 +5,6 @@
 //! is shown.
 
 use std::collections::VecDeque;
-use std::fmt::Debug;
 use std::sync::Arc;
 
 use causeway_contract::event::EventType;
@@ -15,13 +14,11 @@ use causeway_contract::timestamp::Timestamp;
 use crate::conformance::Backend;
 use crate::conformance::fixture::{
     NOON, agent, answer, cancelled, conversation, deltas, ephemeral, failed, finish, head_move, interrupt_id,
-    keyed, open, owned_by, pause, record, reference, run_id, sequence,
+    keyed, open, owned_by, pause, record, run_id, sequence,
 };
+use crate::conformance::op::{Op, PLACES, owners, same, same_run, same_store};
 use crate::conformance::reference::{Reference, Row};
-use crate::model::{
-    ConsumeInterrupt, Final, Generation, InterruptCommit, OpenRun, Owner, Revision, RunFilter, Status,
-    Thread, Withdrawal,
-};
+use crate::model::{Final, Generation, OpenRun, Owner, Revision, Status, Thread, Withdrawal};
 use crate::record::Record;
 use crate::store::Store;
 
@@ -100,14 +97,15 @@ async fn live(backend: &mut impl Backend, numbers: &[u64]) -> Result<(), String>
         }
         let store = backend.store();
         let touched = op.run();
-        world.answer_alike(&*store, op).await.map_err(explain)?;
+        let expected = op.tell(&mut world.reference);
+        same("the answer", expected, op.make(&*store).await).map_err(explain)?;
         if let Some(run_id) = touched {
             let after = dice.below(6).checked_sub(1);
             let owner = owner(&mut dice);
-            world.run_alike(&*store, &owner, &run_id, [after], 3).await.map_err(explain)?;
+            same_run(&world.reference, &*store, &owner, &run_id, [after], 3).await.map_err(explain)?;
         }
         if at == numbers.len() / 2 || at + 1 == numbers.len() {
-            world.all_alike(&*store).await.map_err(explain)?;
+            same_store(&world.reference, &*store).await.map_err(explain)?;
         }
     }
     Ok(())
@@ -136,42 +134,6 @@ impl Dice {
     fn one<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
         let at = self.below(u64::try_from(of.len()).unwrap());
         of.get(usize::try_from(at).unwrap())
-    }
-}
-
-/// A call, whole.
-#[derive(Clone, Debug)]
-enum Op {
-    Open(OpenRun),
-    Append(RunId<'static>, Generation, Vec<Record>),
-    Finish(RunId<'static>, Generation, Final),
-    Pause(RunId<'static>, Generation, InterruptCommit),
-    Answer(ConsumeInterrupt),
-    Void(RunId<'static>, Withdrawal),
-    Fence(RunId<'static>),
-    Close(RunId<'static>, Vec<Record>),
-    Result(RunId<'static>, &'static str, Vec<u8>),
-    Clear(Owner, ConversationId<'static>),
-    Delete(Owner, ConversationId<'static>),
-    Forget(Vec<RunId<'static>>),
-    Archive(Timestamp<'static>),
-    Restart,
-}
-
-impl Op {
-    fn run(&self) -> Option<RunId<'static>> {
-        match self {
-            Self::Open(open) => Some(open.run_id.clone()),
-            Self::Append(run_id, ..)
-            | Self::Finish(run_id, ..)
-            | Self::Pause(run_id, ..)
-            | Self::Answer(ConsumeInterrupt { interrupted: run_id, .. })
-            | Self::Void(run_id, _)
-            | Self::Fence(run_id)
-            | Self::Close(run_id, _)
-            | Self::Result(run_id, ..) => Some(run_id.clone()),
-            Self::Clear(..) | Self::Delete(..) | Self::Forget(_) | Self::Archive(_) | Self::Restart => None,
-        }
     }
 }
 
@@ -403,145 +365,6 @@ impl World {
         }
         Op::Answer(given)
     }
-
-    async fn answer_alike(&mut self, store: &dyn Store, op: Op) -> Result<(), String> {
-        let told = &mut self.reference;
-        match op {
-            Op::Open(open) => alike("open_run", told.open_run(&open), store.open_run(open).await),
-            Op::Append(id, generation, records) => {
-                let expected = told.append(&id, generation, &records);
-                alike("append", expected, store.append(&id, generation, records).await)
-            }
-            Op::Finish(id, generation, end) => {
-                let expected = told.commit_final(&id, generation, &end);
-                alike("commit_final", expected, store.commit_final(&id, generation, end).await)
-            }
-            Op::Pause(id, generation, commit) => {
-                let expected = told.commit_interrupt(&id, generation, &commit);
-                let receipt = store.commit_interrupt(&id, generation, commit).await;
-                let found = receipt.map(|receipt| (receipt.revision(), receipt.head().as_str().to_owned()));
-                alike("commit_interrupt", expected, found)
-            }
-            Op::Answer(given) => {
-                let expected = told.consume_interrupt(&given);
-                alike("consume_interrupt", expected, store.consume_interrupt(given).await)
-            }
-            Op::Void(id, why) => {
-                alike("void_interrupt", told.void_interrupt(&id, why), store.void_interrupt(&id, why).await)
-            }
-            Op::Fence(id) => alike("fence", told.fence(&id), store.fence(&id).await),
-            Op::Close(id, tail) => {
-                alike("close_run", told.close_run(&id, &tail), store.close_run(&id, tail).await)
-            }
-            Op::Result(id, kept, bytes) => {
-                let expected = told.put_result(&id, &reference(kept), &bytes);
-                alike("put_result", expected, store.put_result(&id, &reference(kept), bytes).await)
-            }
-            Op::Clear(owner, id) => {
-                let expected = told.clear_conversation(&owner, &id);
-                alike("clear_conversation", expected, store.clear_conversation(&owner, &id).await)
-            }
-            Op::Delete(owner, id) => {
-                let expected = told.delete_conversation(&owner, &id);
-                alike("delete_conversation", expected, store.delete_conversation(&owner, &id).await)
-            }
-            Op::Forget(runs) => {
-                told.threads_forgotten(&runs);
-                alike("threads_forgotten", Ok(()), store.threads_forgotten(&runs).await)
-            }
-            // What it saves is the backend's own affair; what is read afterwards is not.
-            Op::Archive(before) => alike("archive", Ok(()), store.archive(&before, 3).await.map(|_| ())),
-            Op::Restart => {
-                told.restart();
-                Ok(())
-            }
-        }
-    }
-
-    /// Everything that this owner sees of a run, its records after each of these cursors.
-    async fn run_alike(
-        &self,
-        store: &dyn Store,
-        owner: &Owner,
-        id: &RunId<'_>,
-        after: impl IntoIterator<Item = Option<u64>>,
-        limit: usize,
-    ) -> Result<(), String> {
-        let told = &self.reference;
-        for after in after {
-            let after = after.map(sequence);
-            let found = store.read_after(id, after, limit).await;
-            alike("read_after", told.read_after(id, after, limit), found)?;
-        }
-        alike("outcome", told.outcome(id), store.outcome(id).await.unwrap())?;
-        alike("run", told.run(owner, id), store.run(owner, id).await)?;
-        alike("interrupt", told.interrupt(owner, id), store.interrupt(owner, id).await)
-    }
-
-    /// Everything that can be read, after every cursor.
-    async fn all_alike(&self, store: &dyn Store) -> Result<(), String> {
-        let told = &self.reference;
-        for row in &told.rows {
-            let last = row.run.last_sequence.value();
-            let cursors = std::iter::once(None).chain((0..last + 2).map(Some));
-            self.run_alike(store, &row.run.owner, &row.run.run_id, cursors, 2).await?;
-            for (kept, owner) in [("a", &row.run.owner), ("b", &Owner::new("ann"))] {
-                let found = store.result(owner, &row.run.run_id, &reference(kept)).await;
-                let expected = told.result(owner, &row.run.run_id, &reference(kept));
-                alike("result", expected, found.map(|bytes| bytes.to_vec()))?;
-            }
-        }
-        for owner in owners() {
-            self.lists_alike(store, &owner).await?;
-            for at in 0..PLACES {
-                let id = conversation(&format!("c{at}"));
-                for agent_id in ["helper", "other"] {
-                    let found = store.load_head(&owner, &id, &agent(agent_id)).await.unwrap();
-                    alike("load_head", told.load_head(&owner, &id, &agent(agent_id)), found)?;
-                }
-                let active = store.active_run(&owner, &id).await.unwrap();
-                alike("active_run", told.active_run(&owner, &id), active)?;
-                let pending = store.pending_interrupt(&owner, &id).await.unwrap();
-                alike("pending_interrupt", told.pending(&owner, &id).cloned(), pending)?;
-                let mut stale = told.stale_threads(&owner, &id);
-                stale.truncate(5);
-                let found = store.stale_threads(&owner, &id, 5).await.unwrap();
-                alike("stale_threads", stale, found)?;
-            }
-        }
-        alike("list_orphans", told.list_orphans(), store.list_orphans().await.unwrap())
-    }
-
-    async fn lists_alike(&self, store: &dyn Store, owner: &Owner) -> Result<(), String> {
-        let mut filters = vec![RunFilter::default()];
-        filters.extend(Status::ALL.iter().map(|of| RunFilter { status: Some(*of), ..RunFilter::default() }));
-        filters.push(RunFilter { agent_id: Some(agent("other")), ..RunFilter::default() });
-        filters.push(RunFilter { conversation_id: Some(conversation("c1")), ..RunFilter::default() });
-        let middle = (NOON + (self.clock - NOON) / 2) * 1000;
-        filters.push(RunFilter { since: Some(middle), ..RunFilter::default() });
-        filters.push(RunFilter { until: Some(middle), ..RunFilter::default() });
-        for filter in filters {
-            let (mut found, mut cursor) = (Vec::new(), None);
-            loop {
-                let page = store.runs(owner, &filter, 7, cursor).await.unwrap();
-                found.extend(page.runs);
-                cursor = page.next;
-                if cursor.is_none() {
-                    break;
-                }
-            }
-            alike("runs", self.reference.runs(owner, &filter), found)?;
-        }
-        let mut pending = self.reference.pending_of_all(owner);
-        pending.truncate(3);
-        alike("pending_interrupts", pending, store.pending_interrupts(owner, 3).await.unwrap())
-    }
-}
-
-const PLACES: u64 = 4;
-
-fn owners() -> [Owner; 2] {
-    [Owner::local(), Owner::new("ann")]
 }
 
 fn owner(dice: &mut Dice) -> Owner {
@@ -550,15 +373,6 @@ fn owner(dice: &mut Dice) -> Owner {
 
 fn place(dice: &mut Dice) -> ConversationId<'static> {
     conversation(&format!("c{}", dice.below(PLACES)))
-}
-
-// By value: both are made for this call, and calls read better.
-#[allow(clippy::needless_pass_by_value)]
-fn alike<T: Debug + PartialEq>(verb: &str, expected: T, found: T) -> Result<(), String> {
-    if expected == found {
-        return Ok(());
-    }
-    Err(format!("{verb}\n  expected {expected:?}\n  found    {found:?}"))
 }
 
 /// A backend that is only a store, for stores that a restart does not change.

@@ -5,15 +5,16 @@
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use rustix::fs::Access;
 
 use crate::error::{Cause, Unavailable};
 use crate::failpoint::{self, hit};
+use crate::sqlite::mark::{self, Mark, log_of};
 use crate::sqlite::{fault, schema};
 
 /// The file in the data directory.
@@ -30,7 +31,13 @@ const BUSY: Duration = Duration::from_secs(5);
 /// # Errors
 /// `InUse`, `ReadOnly`, `DiskFull`, `Io`.
 pub(crate) fn lock(dir: &Path) -> Result<File, Unavailable> {
+    // Made, and then made to last: the first new directory is an entry of the one above it, and so on down.
+    let missing =
+        dir.ancestors().take_while(|place| !place.as_os_str().is_empty() && !place.exists()).count();
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| fault::io(&error, dir))?;
+    for place in dir.ancestors().skip(1).take(missing) {
+        mark::sync_directory(if place.as_os_str().is_empty() { Path::new(".") } else { place })?;
+    }
     let path = dir.join(LOCK);
     let mut file = OpenOptions::new()
         .read(true)
@@ -58,19 +65,36 @@ pub(crate) fn lock(dir: &Path) -> Result<File, Unavailable> {
     Ok(file)
 }
 
+/// How the writer's connection is set up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tuning {
+    /// The largest file, in pages.
+    pub(crate) max_pages: Option<u32>,
+    /// Whether every commit is synced: always, but for the control of a test.
+    pub(crate) sync: bool,
+    /// The length of the log from which on it is copied into the file.
+    pub(crate) checkpoint_pages: i32,
+}
+
 /// Opens the file for the writer, checks it, and brings it to the newest version.
 ///
 /// # Errors
-/// `Corrupted`, `NewerSchema`, `ReadOnly`, `DiskFull`, `Io`.
-pub(crate) fn writer(dir: &Path, max_pages: Option<u32>) -> Result<Connection, Unavailable> {
+/// `Corrupted`, `Altered`, `NewerSchema`, `ReadOnly`, `DiskFull`, `Io`.
+pub(crate) fn writer(dir: &Path, tuning: Tuning, mark: &mut Mark) -> Result<Connection, Unavailable> {
     let path = dir.join(FILE);
+    if fs::metadata(&path).is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+        // A new file would hide that the old one is gone.
+        mark.check(&path, 0)?;
+    }
     // SQLite would make it readable for everybody; its companions take over the mode of the file.
     // A file that is there is not opened here: closing it would end the locks that SQLite has on it in this process.
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(fault::io(&error, &path)),
-        _ => {}
+        Ok(_) | Err(_) => {}
     }
+    mark::sync_directory(dir)?;
     a_file(&path)?;
+    let untouched = mark.vouches_for(&path)?;
     let sql = |error: rusqlite::Error| fault::unavailable(&error, &path);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(&path, flags).map_err(sql)?;
@@ -78,24 +102,50 @@ pub(crate) fn writer(dir: &Path, max_pages: Option<u32>) -> Result<Connection, U
     // Else every new value of a parameter has its statement planned anew, which takes longer than running it.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(sql)?;
     schema::version(&connection, &path, schema::MIGRATIONS)?;
-    quick_check(&connection, &path)?;
+    match untouched {
+        Some(true) => {}
+        Some(false) => {
+            let detail = "its checksum is not the one that it was left with";
+            return Err(Unavailable::new(Cause::Altered, path, detail));
+        }
+        None => quick_check(&connection, &path)?,
+    }
     hit(failpoint::CHECKED);
+    mark.begin()?;
     let mode: String =
         connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0)).map_err(sql)?;
     if mode != "wal" {
         return Err(Unavailable::new(Cause::Io, path, "the file system does not allow a write-ahead log"));
     }
-    connection.pragma_update(None, "synchronous", "FULL").map_err(sql)?;
+    connection.pragma_update(None, "synchronous", if tuning.sync { "FULL" } else { "OFF" }).map_err(sql)?;
     connection.pragma_update(None, "foreign_keys", true).map_err(sql)?;
     connection.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024).map_err(sql)?;
     connection.pragma_update(None, "temp_store", "MEMORY").map_err(sql)?;
     connection.pragma_update(None, "cache_size", -16 * 1024).map_err(sql)?;
-    if let Some(pages) = max_pages {
+    if let Some(pages) = tuning.max_pages {
         connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).map_err(sql)?;
     }
     connection.set_prepared_statement_cache_capacity(96);
     schema::migrate(&mut connection, &path, schema::MIGRATIONS)?;
+    mark.check(&path, commits(&connection).map_err(sql)?)?;
     Ok(connection)
+}
+
+/// Whether the file, opened for reading, has every write that the mark speaks of.
+///
+/// # Errors
+/// As [`reader`], and `Altered`.
+pub(crate) fn compare(dir: &Path, mark: &Mark) -> Result<(), Unavailable> {
+    let path = dir.join(FILE);
+    let connection = reader(dir)?;
+    let commits = commits(&connection).map_err(|error| fault::unavailable(&error, &path))?;
+    mark.check(&path, commits)
+}
+
+/// The number of the last write in the file.
+pub(crate) fn commits(connection: &Connection) -> rusqlite::Result<u64> {
+    let found = connection.query_row("SELECT value FROM meta WHERE name = 'commits'", [], |row| row.get(0));
+    Ok(found.optional()?.and_then(|commits: i64| u64::try_from(commits).ok()).unwrap_or(0))
 }
 
 /// Which file is at a path: the same name may come to lead to another one.
@@ -168,7 +218,7 @@ pub(crate) fn reader(dir: &Path) -> Result<Connection, Unavailable> {
                 let detail = "a gateway left a write-ahead log there, which takes write permission to read";
                 return Err(Unavailable::new(Cause::ReadOnly, path, detail));
             }
-            if beside(&path, "-shm").exists() {
+            if path.with_extension("db-shm").exists() {
                 return Err(trouble);
             }
             open(format!("{uri}?immutable=1"))?
@@ -196,7 +246,7 @@ pub(crate) fn free_bytes(dir: &Path) -> Result<u64, Unavailable> {
 
 /// Bytes of the database and its write-ahead log.
 pub(crate) fn used_bytes(dir: &Path) -> u64 {
-    let files = [dir.join(FILE), beside(&dir.join(FILE), "-wal")];
+    let files = [dir.join(FILE), log_of(&dir.join(FILE))];
     files.iter().filter_map(|path| fs::metadata(path).ok()).map(|meta| meta.len()).sum()
 }
 
@@ -210,19 +260,12 @@ fn quick_check(connection: &Connection, path: &Path) -> Result<(), Unavailable> 
     if verdict == "ok" { Ok(()) } else { Err(Unavailable::new(Cause::Corrupted, path, "quick_check failed")) }
 }
 
-/// One of SQLite's companions of a file.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
-}
-
 fn may_write(dir: &Path) -> bool {
     rustix::fs::access(dir, Access::WRITE_OK).is_ok()
 }
 
 fn has_log(path: &Path) -> bool {
-    fs::metadata(beside(path, "-wal")).is_ok_and(|meta| meta.len() > 0)
+    fs::metadata(log_of(path)).is_ok_and(|meta| meta.len() > 0)
 }
 
 /// A path as SQLite's URI takes it: everything but the plain characters is escaped.

@@ -11,8 +11,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::error::{Cause, Error, Unavailable};
 use crate::failpoint::{self, hit, strikes};
-use crate::sqlite::fault::{self, Trouble};
-use crate::sqlite::open;
+use crate::sqlite::fault::Trouble;
+use crate::sqlite::trust;
 use crate::sqlite::write::Writer;
 
 /// The most writes in one transaction.
@@ -81,17 +81,20 @@ pub(crate) fn serve(mut writer: Writer, mut queue: mpsc::Receiver<Box<dyn Job>>)
             }
             Err(failure) => retry(&mut writer, jobs, failure),
         }
+        writer.checkpoint_if_due();
     }
     hit(failpoint::CHECKPOINT);
-    // A clean end leaves a file without a log beside it; a failure to do so costs the next start a moment.
-    let _ = writer.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
+    if !writer.distrusted {
+        // A clean end leaves a file without a log beside it; a failure to do so costs the next start a moment.
+        let _ = writer.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
+    }
 }
 
 enum Failure {
     /// Nothing of the transaction is in the file.
-    RolledBack(rusqlite::Error),
+    RolledBack(Unavailable),
     /// It may be, or not.
-    Unknown(rusqlite::Error),
+    Unknown(Unavailable),
 }
 
 /// Runs the jobs, and those that come meanwhile, in one transaction.
@@ -101,11 +104,15 @@ fn transaction(
     mut queue: Option<&mut mpsc::Receiver<Box<dyn Job>>>,
 ) -> Result<(), Failure> {
     hit(failpoint::BEGIN);
-    writer.connection.execute_batch("BEGIN IMMEDIATE").map_err(Failure::RolledBack)?;
+    writer.ready().map_err(Failure::RolledBack)?;
+    let before = writer.connection.total_changes();
+    if let Err(error) = writer.connection.execute_batch("BEGIN IMMEDIATE") {
+        return Err(roll_back(writer, &error));
+    }
     let mut at = 0;
     while let Some(job) = jobs.get_mut(at) {
         if let Err(error) = job.run(writer) {
-            return Err(roll_back(writer, error));
+            return Err(roll_back(writer, &error));
         }
         hit(failpoint::STATEMENTS);
         at += 1;
@@ -113,44 +120,59 @@ fn transaction(
             jobs.extend(queue.as_mut().and_then(|queue| queue.try_recv().ok()));
         }
     }
+    // Looking something up is no write.
+    let number = if writer.connection.total_changes() == before {
+        Ok(None)
+    } else {
+        trust::count(&writer.connection).map(Some)
+    };
+    let number = match number {
+        Ok(number) => number,
+        Err(error) => return Err(roll_back(writer, &error)),
+    };
     hit(failpoint::COMMIT);
     if strikes(failpoint::DROPPED) {
-        return roll_back(writer, disk_full()).into_unknown(writer);
+        return Err(unknown(writer, &disk_full()));
     }
     if strikes(failpoint::REFUSED) {
-        return Err(roll_back(writer, disk_full()));
+        return Err(roll_back(writer, &disk_full()));
     }
     match writer.connection.execute_batch("COMMIT") {
         Ok(()) => {
             hit(failpoint::COMMITTED);
-            if strikes(failpoint::LOST) { Err(Failure::Unknown(disk_full())) } else { Ok(()) }
+            if let Some(number) = number {
+                writer.mark.acknowledged(number);
+            }
+            if strikes(failpoint::LOST) {
+                return Err(Failure::Unknown(writer.unavailable(&disk_full())));
+            }
+            Ok(())
         }
         // The log was too small for the frames of this transaction: its last one, which makes it valid, is missing.
-        Err(error) if fault::unavailable(&error, Path::new("")).cause == Cause::DiskFull => {
-            Err(roll_back(writer, error))
-        }
-        Err(error) => roll_back(writer, error).into_unknown(writer),
+        Err(error) if writer.unavailable(&error).cause == Cause::DiskFull => Err(roll_back(writer, &error)),
+        Err(error) => Err(unknown(writer, &error)),
     }
 }
 
-fn roll_back(writer: &mut Writer, error: rusqlite::Error) -> Failure {
+fn roll_back(writer: &mut Writer, error: &rusqlite::Error) -> Failure {
     writer.rolled_back();
+    let trouble = writer.unavailable(error);
     // SQLite may have ended the transaction by itself.
-    if !writer.connection.is_autocommit() && writer.connection.execute_batch("ROLLBACK").is_err() {
-        reopen(writer);
+    let stuck = !writer.connection.is_autocommit() && writer.connection.execute_batch("ROLLBACK").is_err();
+    if stuck || matches!(trouble.cause, Cause::Io | Cause::Corrupted) {
+        writer.distrust(trouble.clone());
     }
-    Failure::RolledBack(error)
+    Failure::RolledBack(trouble)
 }
 
-impl Failure {
-    /// A commit that failed on its way to the disk may have left its frames there; a fresh connection reads what the
-    /// file says now, and the next commit is written over them.
-    fn into_unknown(self, writer: &mut Writer) -> Result<(), Self> {
-        reopen(writer);
-        match self {
-            Self::RolledBack(error) | Self::Unknown(error) => Err(Self::Unknown(error)),
-        }
-    }
+/// A commit that failed on its way to the disk may have left its frames there, and a sync that failed may be called a
+/// success when it is tried again. So nothing more is written through this connection: a fresh one reads what the file
+/// says, and the next commit is written over those frames.
+fn unknown(writer: &mut Writer, error: &rusqlite::Error) -> Failure {
+    let trouble = writer.unavailable(error);
+    writer.distrust(trouble.clone());
+    let (Failure::RolledBack(_) | Failure::Unknown(_)) = roll_back(writer, error);
+    Failure::Unknown(trouble)
 }
 
 /// The error of an injected fault.
@@ -160,27 +182,14 @@ fn disk_full() -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(failure, None)
 }
 
-fn reopen(writer: &mut Writer) {
-    // Another file at the path is none of ours; the old connection fails or serves, as long as it lasts.
-    if writer.file.check(&writer.dir).is_err() {
-        return;
-    }
-    if let Ok(connection) = open::writer(&writer.dir, writer.max_pages) {
-        writer.connection = connection;
-    }
-}
-
 fn retry(writer: &mut Writer, jobs: Vec<Box<dyn Job>>, failure: Failure) {
-    let file = writer.dir.join(open::FILE);
-    let error = match failure {
-        Failure::Unknown(error) => {
-            let trouble = fault::unavailable(&error, &file);
+    let trouble = match failure {
+        Failure::Unknown(trouble) => {
             return jobs.into_iter().for_each(|job| job.failed(Error::Unknown(trouble.clone())));
         }
-        Failure::RolledBack(error) => error,
+        Failure::RolledBack(trouble) => trouble,
     };
     if jobs.len() == 1 {
-        let trouble = fault::unavailable(&error, &file);
         return jobs.into_iter().for_each(|job| job.failed(trouble.clone().into()));
     }
     for job in jobs {
@@ -199,7 +208,11 @@ pub(crate) fn closed(dir: &Path) -> Unavailable {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::sqlite::mark::Mark;
+    use crate::sqlite::open;
 
     /// A commit that fails by itself: a reference to nothing, checked at the end of the transaction only.
     fn dangle(writer: &mut Writer) -> Result<i64, Trouble> {
@@ -217,9 +230,13 @@ mod tests {
     #[test]
     fn a_commit_that_fails_is_unknown_to_its_callers_and_the_next_one_goes_on() {
         let dir = tempfile::tempdir().unwrap();
-        let connection = open::writer(dir.path(), None).unwrap();
+        let tuning = open::Tuning { max_pages: None, sync: true, checkpoint_pages: 1000 };
+        let mut mark = Mark::open(dir.path()).unwrap();
+        let connection = open::writer(dir.path(), tuning, &mut mark).unwrap();
         let file = open::Identity::of(dir.path()).unwrap();
-        let writer = Writer::new(connection, file, dir.path().to_owned(), None, 0);
+        let place = dir.path().to_owned();
+        let mut writer = Writer::new(connection, file, place, tuning, 0, mark, Arc::default()).unwrap();
+        writer.begin_instance().unwrap();
         let (queue, jobs) = mpsc::channel::<Box<dyn Job>>(8);
         let (lost, lost_answer) = Call::new(dangle);
         let (bystander, bystander_answer) = Call::new(count);

@@ -10,7 +10,7 @@ use rusqlite::Connection;
 
 use crate::error::{Cause, Unavailable};
 use crate::failpoint::{self, hit};
-use crate::sqlite::fault;
+use crate::sqlite::{fault, mark};
 
 /// One step: the statements that make the next version out of the one before.
 pub(crate) type Migration = &'static str;
@@ -213,7 +213,8 @@ fn back_up(connection: &Connection, file: &Path, version: usize) -> Result<(), U
     let target = part.to_str().ok_or_else(|| Unavailable::new(Cause::Io, &part, "the path is not UTF-8"))?;
     connection.execute("VACUUM INTO ?1", [target]).map_err(|error| fault::unavailable(&error, &part))?;
     fs::File::open(&part).and_then(|copy| copy.sync_all()).map_err(io)?;
-    fs::rename(&part, copy).map_err(io)
+    fs::rename(&part, copy).map_err(io)?;
+    file.parent().map_or(Ok(()), mark::sync_directory)
 }
 
 /// The number that stands for a type in the log.

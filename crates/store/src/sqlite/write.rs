@@ -5,6 +5,8 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicI32;
 
 use causeway_contract::id::{ConversationId, Reference, RunId};
 use causeway_contract::receipt::CommitReceipt;
@@ -19,10 +21,12 @@ use crate::model::{
 };
 use crate::record::Record;
 use crate::rules::{self, Ending, RunState};
+use crate::sqlite::condition::Condition;
 use crate::sqlite::fault::{Trouble, damaged};
+use crate::sqlite::mark::Mark;
 use crate::sqlite::read::{self, Conversation, LAST_SEQUENCE, one};
 use crate::sqlite::row::{ROOT, interrupt_number, reason_number, status_number, stored, thread_number};
-use crate::sqlite::{open, pack, schema};
+use crate::sqlite::{open, pack, schema, trust};
 
 /// What the writes answer.
 type Write<T> = Result<T, Trouble>;
@@ -37,9 +41,16 @@ pub(crate) struct Writer {
     /// What the connection has open.
     pub(crate) file: open::Identity,
     pub(crate) dir: PathBuf,
-    pub(crate) max_pages: Option<u32>,
+    pub(crate) tuning: open::Tuning,
     pub(crate) low_disk_bytes: u64,
     pub(crate) instance: i64,
+    /// What is told beside the file about what was acknowledged.
+    pub(crate) mark: Mark,
+    pub(crate) condition: Arc<Condition>,
+    /// Pages in the write-ahead log after the last commit.
+    pub(crate) log_pages: Arc<AtomicI32>,
+    /// Whether the disk failed under the connection, so that it must not be written through again.
+    pub(crate) distrusted: bool,
     known: HashMap<RunId<'static>, Known>,
 }
 
@@ -57,19 +68,41 @@ impl Writer {
         connection: Connection,
         file: open::Identity,
         dir: PathBuf,
-        max_pages: Option<u32>,
+        tuning: open::Tuning,
         low_disk_bytes: u64,
-    ) -> Self {
-        Self { connection, file, dir, max_pages, low_disk_bytes, instance: 0, known: HashMap::new() }
+        mark: Mark,
+        condition: Arc<Condition>,
+    ) -> rusqlite::Result<Self> {
+        let mut writer = Self {
+            connection,
+            file,
+            dir,
+            tuning,
+            low_disk_bytes,
+            instance: 0,
+            mark,
+            condition,
+            log_pages: Arc::default(),
+            distrusted: false,
+            known: HashMap::new(),
+        };
+        writer.watch_log()?;
+        Ok(writer)
     }
 
     /// Begins an instance: runs that are open now belong to former ones.
     pub(crate) fn begin_instance(&mut self) -> Write<i64> {
-        self.instance = self.connection.query_row(
+        let transaction = self.connection.transaction()?;
+        self.instance = transaction.query_row(
             "UPDATE meta SET value = value + 1 WHERE name = 'instance' RETURNING value",
             [],
             |row| row.get(0),
         )?;
+        // A file of a version that did not count its writes begins with this one.
+        transaction.execute("INSERT OR IGNORE INTO meta VALUES ('commits', 0)", [])?;
+        let commits = trust::count(&transaction)?;
+        transaction.commit()?;
+        self.mark.acknowledged(commits);
         Ok(self.instance)
     }
 
