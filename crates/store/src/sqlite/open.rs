@@ -105,6 +105,8 @@ pub(crate) fn writer(dir: &Path, tuning: Tuning, mark: &mut Mark) -> Result<Conn
     match untouched {
         Some(true) => {}
         Some(false) => {
+            // Damage that can be named is called that.
+            quick_check(&connection, &path)?;
             let detail = "its checksum is not the one that it was left with";
             return Err(Unavailable::new(Cause::Altered, path, detail));
         }
