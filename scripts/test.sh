@@ -17,6 +17,12 @@ examples/deepagents/setup.sh "$environment" \
 examples/claude/setup.sh target/claude \
     || echo "SKIPPED: no Claude Code CLI; its live tests will be skipped"
 
+# What reaches the disk is seen with strace. Where it cannot be had those tests say SKIPPED and why.
+if ! command -v strace >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq strace; } >/dev/null \
+        || echo "SKIPPED: strace cannot be installed; the tests of the disk will be skipped"
+fi
+
 cargo test --workspace --locked "$@"
 
 scripts/clients.sh

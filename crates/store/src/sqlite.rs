@@ -121,6 +121,7 @@ struct Shared {
     /// `None` when opened for reading only.
     writer: Option<mpsc::Sender<Box<dyn Job>>>,
     readers: Option<Readers>,
+    /// The readers' threads, then the writer's.
     threads: Vec<JoinHandle<()>>,
     dir: PathBuf,
     /// What is open.
@@ -230,13 +231,16 @@ impl SqliteStore {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Without senders the threads finish what waits and leave; the lock goes last.
-        self.writer = None;
+        // Without senders the threads finish what waits and leave: first the readers, for whoever closes the file last
+        // copies the log into it and removes it, which takes the writer; and the lock goes last of all.
+        let writer = self.writer.as_ref().and_then(|_| self.threads.pop());
         self.readers = None;
-        for thread in self.threads.drain(..) {
+        for reader in self.threads.drain(..) {
             // A thread that panicked has already failed its callers.
-            let _ = thread.join();
+            let _ = reader.join();
         }
+        self.writer = None;
+        let _ = writer.map(JoinHandle::join);
         if self.lock.is_some() && self.file.check(&self.dir).is_ok() {
             // Where nobody vouches for the file, the next start reads it through.
             let _ = Mark::open(&self.dir).and_then(|mut mark| mark.leave(&self.dir.join(open::FILE)));
