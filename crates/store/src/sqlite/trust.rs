@@ -10,10 +10,26 @@ use rusqlite::Connection;
 use rusqlite::hooks::Wal;
 
 use crate::error::Unavailable;
-use crate::sqlite::write::Writer;
+use crate::sqlite::write::{Write, Writer};
 use crate::sqlite::{fault, open};
 
 impl Writer {
+    /// Begins an instance: runs that are open now belong to former ones.
+    pub(crate) fn begin_instance(&mut self) -> Write<i64> {
+        let transaction = self.connection.transaction()?;
+        self.instance = transaction.query_row(
+            "UPDATE meta SET value = value + 1 WHERE name = 'instance' RETURNING value",
+            [],
+            |row| row.get(0),
+        )?;
+        // A file of a version that did not count its writes begins with this one.
+        transaction.execute("INSERT OR IGNORE INTO meta VALUES ('commits', 0)", [])?;
+        let commits = count(&transaction)?;
+        transaction.commit()?;
+        self.mark.acknowledged(commits);
+        Ok(self.instance)
+    }
+
     /// Has the length of the log told after every commit. This takes the place of SQLite's own checkpoints, which come
     /// before the answer and keep their failures to themselves.
     pub(crate) fn watch_log(&mut self) -> rusqlite::Result<()> {

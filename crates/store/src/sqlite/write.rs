@@ -26,10 +26,10 @@ use crate::sqlite::fault::{Trouble, damaged};
 use crate::sqlite::mark::Mark;
 use crate::sqlite::read::{self, Conversation, LAST_SEQUENCE, one};
 use crate::sqlite::row::{ROOT, interrupt_number, reason_number, status_number, stored, thread_number};
-use crate::sqlite::{open, pack, schema, trust};
+use crate::sqlite::{open, pack, schema};
 
 /// What the writes answer.
-type Write<T> = Result<T, Trouble>;
+pub(crate) type Write<T> = Result<T, Trouble>;
 
 /// The most runs whose state is kept in memory.
 const MAX_KNOWN: usize = 4096;
@@ -88,22 +88,6 @@ impl Writer {
         };
         writer.watch_log()?;
         Ok(writer)
-    }
-
-    /// Begins an instance: runs that are open now belong to former ones.
-    pub(crate) fn begin_instance(&mut self) -> Write<i64> {
-        let transaction = self.connection.transaction()?;
-        self.instance = transaction.query_row(
-            "UPDATE meta SET value = value + 1 WHERE name = 'instance' RETURNING value",
-            [],
-            |row| row.get(0),
-        )?;
-        // A file of a version that did not count its writes begins with this one.
-        transaction.execute("INSERT OR IGNORE INTO meta VALUES ('commits', 0)", [])?;
-        let commits = trust::count(&transaction)?;
-        transaction.commit()?;
-        self.mark.acknowledged(commits);
-        Ok(self.instance)
     }
 
     /// Forgets what was read or written in a transaction that did not land.
