@@ -155,7 +155,12 @@ pub const FULL: &[Scene] = &[
         trouble: Trouble { faults: 2, crashes: 1, clears: 1, deaths: 1, ..NO },
         ..Scene::new(
             "an answer that is never committed",
-            &[start(ASK), answer(Body::Approve, None, APPROVED), start(SHORT)],
+            &[
+                start(ASK),
+                answer(Body::Approve, Some("k"), APPROVED),
+                start(SHORT),
+                answer(Body::Reject, Some("k"), REFUSED),
+            ],
         )
     },
     Scene {
@@ -201,7 +206,6 @@ pub const FULL: &[Scene] = &[
                 start(ASK),
                 answer(Body::Approve, Some("k"), APPROVED),
                 answer(Body::Approve, Some("k"), APPROVED),
-                answer(Body::Reject, Some("k"), REFUSED),
             ],
         )
     },
