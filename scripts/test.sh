@@ -25,7 +25,8 @@ fi
 
 cargo test --workspace --locked "$@"
 
-scripts/clients.sh
+# The binary is the one that the tests above were built with.
+CAUSEWAY_BIN="${CARGO_TARGET_DIR:-$PWD/target}/debug/causeway" scripts/clients.sh
 
 # Gateways that die at every seam; the long figures are those of `make soak`.
 scripts/crash.sh "${CAUSEWAY_KILLS_RECORDED:-60}" "${CAUSEWAY_KILLS_LIVE:-5}"

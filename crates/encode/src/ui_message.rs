@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use causeway_contract::event::{
-    Event, EventData, InterruptRequest, InterruptRequested, NamespaceEntered, NamespaceExited,
+    Decision, Event, EventData, InterruptRequest, InterruptRequested, NamespaceEntered, NamespaceExited,
     NamespaceOutcome, RunError, RunFinished, RunStarted, ToolArgumentsDelta, ToolError, ToolStarted, Warning,
 };
 use causeway_contract::id::ToolCallId;
@@ -228,7 +228,8 @@ impl UiMessageSse {
         members(out, |out| put_request(data, out));
         end(out);
         if let (true, InterruptRequest::Approvals(approvals)) = (approves, &data.request) {
-            for approval in approvals {
+            // Where a plain yes is not allowed the SDK's buttons are no answer; `data-interrupt` says what is.
+            for approval in approvals.iter().filter(|approval| approval.allows(Decision::Approve)) {
                 put(out, begin!("tool-approval-request"));
                 text(out, "approvalId", &approval_id(&data.interrupt_id, &approval.tool_call_id));
                 text(out, "toolCallId", approval.tool_call_id.as_str());

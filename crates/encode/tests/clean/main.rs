@@ -9,9 +9,12 @@ mod rules;
 
 use std::collections::BTreeMap;
 
-use causeway_contract::event::{Event, EventData, RunFinished, UsageUpdated};
-use causeway_contract::id::ToolCallId;
-use causeway_contract::json::JsonNumber;
+use causeway_contract::event::{
+    Decision, Event, EventData, InterruptRequest, InterruptRequested, RunFinished, ToolApproval, UsageUpdated,
+};
+use causeway_contract::id::{InterruptId, Name, ToolCallId};
+use causeway_contract::json::{JsonNumber, JsonObject};
+use causeway_contract::namespace::Namespace;
 use causeway_encode::{AguiSpecSse, Encoder, Options, Protocol, Seed, UiMessageSse};
 use causeway_lifecycle::Boundary;
 use causeway_lifecycle::testing::event;
@@ -366,8 +369,8 @@ fn usage_stands_on_the_terminal_frame() {
         ..UsageUpdated::default()
     };
     let mut events = script("run.started");
-    events.push(event(1, causeway_contract::namespace::Namespace::root(), usage.into()));
-    events.push(event(2, causeway_contract::namespace::Namespace::root(), RunFinished::default().into()));
+    events.push(event(1, Namespace::root(), usage.into()));
+    events.push(event(2, Namespace::root(), RunFinished::default().into()));
     let text = encode(Box::new(AguiSpecSse::new()), &events);
     assert!(
         text.contains(
@@ -407,6 +410,36 @@ fn an_older_sdk_is_sent_nothing_that_it_would_fail_on() {
         let more = "tool-approval-request tool-approval-request finish! [DONE]";
         assert_eq!(kinds(&Options::new().sdk(sdk)), format!("{common} {more}"));
     }
+}
+
+#[test]
+fn the_buttons_of_the_sdk_are_offered_only_where_a_plain_yes_is_an_answer() {
+    let approval = |id: &'static str, allowed: &[Decision]| ToolApproval {
+        tool_call_id: ToolCallId::new(id).unwrap(),
+        tool_name: Name::new("ask").unwrap(),
+        tool_args: JsonObject::EMPTY,
+        allowed_decisions: allowed.to_vec(),
+    };
+    let request = InterruptRequested {
+        interrupt_id: InterruptId::new("i1").unwrap(),
+        agent_id: Name::new("helper").unwrap(),
+        request: InterruptRequest::Approvals(vec![
+            approval("t1", &[Decision::Edit, Decision::Reject]),
+            approval("t2", &[]),
+        ]),
+    };
+    let mut events = script("run.started; tool.started t1:ask; tool.started t2:ask");
+    events.push(event(3, Namespace::root(), request.into()));
+    events.extend(script("#4 run.interrupted i1"));
+    let text = encode(Protocol::UiMessage.encoder_for(&Seed::new(), &Options::new().sdk(6)), &events);
+    let asked: Vec<&str> =
+        frames(&text).into_iter().filter(|frame| frame.contains("approval-request")).collect();
+    assert_eq!(asked, [r#"{"type":"tool-approval-request","approvalId":"i1:t2","toolCallId":"t2"}"#]);
+    let interrupts =
+        agui(&Options::new(), &Seed::new(), &events).pop().unwrap()["outcome"]["interrupts"].clone();
+    let schema = |at: usize| interrupts[at]["responseSchema"]["properties"]["editedArgs"].clone();
+    assert_eq!((schema(0), schema(1)), (json!({"type": "object"}), json!({"type": "object"})));
+    assert_eq!(interrupts[0]["metadata"]["causeway"]["allowedDecisions"], json!(["edit", "reject"]));
 }
 
 #[test]
