@@ -311,3 +311,20 @@ fn what_cannot_be_done_is_said_with_status_2() {
         assert!(stderr.contains(reason), "{args:?}: {stderr}");
     }
 }
+
+#[test]
+fn the_published_formats_take_what_their_client_says_of_itself() {
+    let data = r#"{"reason":"client_request","side_effect_status":"none"}"#;
+    let run = open_run("r", &["hi"]) + &event("r", 3, "run.cancelled", data);
+    let last = |args: &[&str]| {
+        let (out, err, status) = result(args, &run);
+        assert_eq!((err.as_str(), status), ("", 0));
+        assert!(out.split_terminator("\n\n").all(|frame| frame.starts_with("data: ") && !frame.contains('\n')));
+        out.trim_end().rsplit("\n\n").next().unwrap().to_owned()
+    };
+    assert!(last(&["--to", "agui-spec"]).starts_with(r#"data: {"type":"RUN_ERROR","#));
+    let declared = last(&["--to", "agui-spec", "--agui-version", "1.0"]);
+    assert!(declared.contains(r#""outcome":{"type":"cancelled"}"#), "{declared}");
+    assert_eq!(last(&["--to", "ui-message", "--sdk", "7"]), "data: [DONE]");
+    assert_eq!(result(&["--to", "ui-message", "--sdk", "8"], &run).2, 2);
+}
