@@ -5,6 +5,7 @@
 
 pub mod adapter;
 pub mod agentcore;
+pub mod agui;
 pub mod anthropic_messages;
 pub mod bedrock_converse;
 mod calls;

@@ -117,6 +117,7 @@ pub const HARNESSES: &[Harness] = &[
     crate::openai::catalogue::RESPONSES,
     crate::openai::catalogue::CHAT,
     crate::openai::catalogue::AGENTS,
+    crate::agui::catalogue::ENTRY,
     crate::canonical::catalogue::ENTRY,
 ];
 

@@ -253,6 +253,11 @@ impl Scribe {
         self.spaces.of(&call.id).map(|space| space.path.clone())
     }
 
+    /// The innermost place on the way to this one that is still open.
+    pub(crate) fn innermost(&self, namespace: &Namespace<'static>) -> Namespace<'static> {
+        self.spaces.innermost(namespace)
+    }
+
     fn leave(&mut self, space: Space, outcome: NamespaceOutcome) {
         let Space { path, agent_id, call } = space;
         if !self.ended {

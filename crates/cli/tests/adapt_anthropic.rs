@@ -1,5 +1,5 @@
 //! `causeway adapt` for the Claude Agent SDK, whose answers are in a file beside the stream, for the APIs of
-//! Anthropic and OpenAI, and for Strands.
+//! Anthropic and OpenAI, for Strands and AG-UI.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail loudly")]
 
@@ -85,12 +85,14 @@ fn every_recording_becomes_a_valid_stream() {
         ("openai-anthropic", "chat_", "openai-chat", 1),
         ("openai-anthropic", "agents_", "openai-agents", 4),
         ("strands", "", "strands", 13),
+        ("agui", "", "agui", 12),
     ] {
         let mut found = 0;
         for entry in std::fs::read_dir(format!("{DATA}/{folder}")).unwrap() {
             let path = entry.unwrap().path().display().to_string();
             let ours = path.contains(&format!("/{prefix}"));
-            if !ours || !path.ends_with(".jsonl") || path.ends_with(".stdin.jsonl") {
+            let stream = path.ends_with(".jsonl") || path.ends_with(".sse");
+            if !ours || !stream || path.ends_with(".stdin.jsonl") {
                 continue;
             }
             found += 1;

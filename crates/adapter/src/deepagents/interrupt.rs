@@ -233,7 +233,7 @@ pub(super) fn field_name(field: &Json<'_>, n: usize) -> String {
 }
 
 /// A field passed through whole; only what the contract fixes is put right.
-fn form_field(
+pub(crate) fn form_field(
     field: &Json<'_>,
     n: usize,
     prefix: &str,

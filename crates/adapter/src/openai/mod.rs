@@ -8,7 +8,7 @@ pub mod chat;
 mod failure;
 mod fragments;
 pub mod responses;
-mod wire;
+pub(crate) mod wire;
 
 use causeway_contract::event::ProviderMetadata;
 use causeway_contract::id::Reference;

@@ -8,7 +8,7 @@ use crate::worker::{self, MAX_LINE};
 
 /// One value of the stream.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Item<'a> {
+pub(crate) enum Item<'a> {
     /// An event, an error body or a line of a recording.
     Value(&'a Json<'a>),
     /// `[DONE]`.
@@ -16,11 +16,11 @@ pub(super) enum Item<'a> {
 }
 
 /// Who takes the values.
-pub(super) type Taker<'t> = &'t mut dyn FnMut(Item<'_>) -> Result<(), ItemError>;
+pub(crate) type Taker<'t> = &'t mut dyn FnMut(Item<'_>) -> Result<(), ItemError>;
 
 /// Data lines of an SSE event that is not complete.
 #[derive(Debug, Default)]
-pub(super) struct Wire {
+pub(crate) struct Wire {
     data: Vec<u8>,
 }
 
@@ -29,7 +29,7 @@ impl Wire {
     ///
     /// # Errors
     /// A line cannot be read, or its value is refused.
-    pub(super) fn lines(&mut self, item: &[u8], take: Taker<'_>) -> Result<(), ItemError> {
+    pub(crate) fn lines(&mut self, item: &[u8], take: Taker<'_>) -> Result<(), ItemError> {
         if item.len() > MAX_LINE {
             return Err(ItemError::Oversized { len: item.len(), max: MAX_LINE });
         }

@@ -138,6 +138,13 @@ fn check_interrupts(name: &str, runs: &[Run], expected: &Json<'_>) {
                 let value = expected.get("value").unwrap();
                 assert_eq!(Some(&**prompt), value.text("question"), "{name}");
             }
+            InterruptRequest::Form { prompt, fields } if expected.text("type") == Some("form") => {
+                assert_eq!(Some(&**prompt), expected.text("prompt"), "{name}");
+                let names: Vec<_> = fields.iter().map(|field| field.field_name.as_str()).collect();
+                let wanted: Vec<_> =
+                    expected.list("fields").iter().filter_map(|field| field.as_str()?.as_plain()).collect();
+                assert_eq!(names, wanted, "{name}");
+            }
             InterruptRequest::Form { fields, .. } => {
                 assert_eq!(expected.text("type"), Some("form_input"), "{name}");
                 let open = run.left().open_calls;
@@ -231,7 +238,7 @@ fn check(recording: &Recording, runs: &[Run]) {
         turns => turns,
     };
     assert_eq!(terminals, wanted, "{name}");
-    let callers = !["claude-agent-sdk", "strands", "openai-agents"].contains(&recording.harness);
+    let callers = !["claude-agent-sdk", "strands", "openai-agents", "agui"].contains(&recording.harness);
     let texts: Vec<String> = runs.iter().map(|run| final_text(run, callers)).collect();
     assert!(matches(expected.text("final_text").unwrap(), texts.last().unwrap()), "{name}: {texts:?}");
     if expected.get("final_texts").is_some() {

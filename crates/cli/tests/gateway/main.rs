@@ -15,6 +15,7 @@ mod claude;
 mod client_routes;
 mod commands;
 mod data_directory;
+mod endpoints;
 mod inspect;
 mod lifecycle;
 mod live;

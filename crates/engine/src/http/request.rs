@@ -69,6 +69,7 @@ pub(super) fn thread(turn: &Turn, keeps_threads: bool) -> String {
 fn agui(turn: &Turn, thread: &str, body: &mut Body) -> Option<()> {
     body.text("threadId", thread);
     body.text("runId", turn.run_id.as_str());
+    body.text("protocolVersion", "1.0");
     if let Some((_, run)) = turn.base.as_ref().and_then(|head| head.as_str().rsplit_once(HEAD_SEPARATOR)) {
         body.text("parentRunId", run);
     }
@@ -201,7 +202,7 @@ mod tests {
             (Shape::Responses, r#"{"input":"say \"hi\"","stream":true}"#),
             (
                 Shape::AgUi,
-                r#"{"threadId":"T","runId":"r1","parentRunId":"r0","state":{},"messages":[{"id":"r1-user","role":"user","content":"say \"hi\""}],"tools":[],"context":[{"description":"context of the request","value":"{\"k\":1.0}"}],"forwardedProps":{}}"#,
+                r#"{"threadId":"T","runId":"r1","protocolVersion":"1.0","parentRunId":"r0","state":{},"messages":[{"id":"r1-user","role":"user","content":"say \"hi\""}],"tools":[],"context":[{"description":"context of the request","value":"{\"k\":1.0}"}],"forwardedProps":{}}"#,
             ),
         ];
         for (shape, body) in expected {
