@@ -319,7 +319,9 @@ fn the_published_formats_take_what_their_client_says_of_itself() {
     let last = |args: &[&str]| {
         let (out, err, status) = result(args, &run);
         assert_eq!((err.as_str(), status), ("", 0));
-        assert!(out.split_terminator("\n\n").all(|frame| frame.starts_with("data: ") && !frame.contains('\n')));
+        assert!(
+            out.split_terminator("\n\n").all(|frame| frame.starts_with("data: ") && !frame.contains('\n'))
+        );
         out.trim_end().rsplit("\n\n").next().unwrap().to_owned()
     };
     assert!(last(&["--to", "agui-spec"]).starts_with(r#"data: {"type":"RUN_ERROR","#));
