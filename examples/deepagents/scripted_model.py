@@ -12,7 +12,7 @@ The script of an agent is a list of answers, an answer a list of steps, played i
 
 Which answer is due is read from the conversation (how many answers it holds), never from the model's memory: a
 paused run goes on in another process. `{n}` in the id of a call becomes a mark of that place in the conversation, `{message}` in a
-text or in the arguments of a call the last thing the user said.
+text or in the arguments of a call the last thing the user said, `{history}` in a text all that the user said.
 
 Two styles of content, as providers have them: "string" (OpenAI) and "blocks" (Anthropic, Bedrock).
 """
@@ -84,6 +84,7 @@ class _Performance:
         self.model = model
         humans = [i for i, m in enumerate(messages) if m.type == "human"]
         self.said = messages[humans[-1]].text if humans else ""
+        self.history = " | ".join(messages[at].text for at in humans)
         task = messages[humans[0]].text if humans else ""
         # Ids of messages are unique in a conversation, also in one whose history was summed up.
         so_far = "".join(f"{m.id}{m.text}" for m in messages)
@@ -131,9 +132,10 @@ class _Performance:
                     reason = word
                     continue
                 case {"raise": message}:
-                    raise ScriptedModelError(message)
+                    raise ScriptedModelError(message.replace("{message}", self.said))
                 case {"text": text}:
-                    for piece in _cut(text.replace("{message}", self.said), self.model.piece):
+                    text = text.replace("{message}", self.said).replace("{history}", self.history)
+                    for piece in _cut(text, self.model.piece):
                         yield wait, self._chunk([{"type": "text", "text": piece, "index": index}] if blocks else piece)
                         wait = step.get("delay", self.model.delay)
                 case {"reasoning": text}:

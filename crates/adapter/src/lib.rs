@@ -33,4 +33,5 @@ pub mod usage;
 pub mod worker;
 
 pub use adapter::{Adapter, Close, ItemError, Output};
+pub use failure::codes as failure_codes;
 pub use turn::{Answer, Options, Turn};

@@ -14,6 +14,22 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// The text for an attribute or element of XML. Escaped for a terminal first: XML 1.0 cannot hold most control characters at all.
+pub fn xml(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in escaped(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
 /// JSON text with the same characters as JSON escapes: they can only stand inside its strings.
 pub fn escaped_json(json: &str) -> Cow<'_, str> {
     if !json.chars().any(harms) {

@@ -210,6 +210,8 @@ fn literal_code(code: &'static str) -> Code<'static> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use causeway_contract::Limits;
 
@@ -243,14 +245,34 @@ mod tests {
         );
     }
 
+    /// The rows of the page's tables of codes: code and `retryable`.
+    fn rows(page: &str) -> BTreeSet<(String, bool)> {
+        let part = page.split("## Refusals").next().unwrap();
+        let rows = part.lines().filter_map(|line| {
+            let mut cells = line.strip_prefix("| `")?.split(" | ");
+            let code = cells.next()?.strip_suffix('`')?.to_owned();
+            match cells.next()? {
+                "yes" => Some((code, true)),
+                "no" => Some((code, false)),
+                other => panic!("{code}: {other}"),
+            }
+        });
+        let all: Vec<_> = rows.collect();
+        let set: BTreeSet<_> = all.iter().cloned().collect();
+        assert_eq!(set.len(), all.len(), "a code stands twice in docs/errors.md");
+        set
+    }
+
     #[test]
-    fn every_code_is_explained_to_operators() {
+    fn the_page_of_errors_lists_every_code_and_no_other() {
         let page =
             std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/errors.md")).unwrap();
-        for failure in Failure::ALL {
-            let Public { code, retryable, .. } = failure.public();
-            let row = format!("| `{code}` | {} |", if retryable { "yes" } else { "no" });
-            assert!(page.contains(&row), "docs/errors.md needs a row that begins {row}");
-        }
+        let engine =
+            Failure::ALL.iter().map(|failure| failure.public()).map(|told| (told.code, told.retryable));
+        let known: BTreeSet<_> = engine
+            .chain(causeway_adapter::failure_codes())
+            .map(|(code, retryable)| (code.to_owned(), retryable))
+            .collect();
+        assert_eq!(rows(&page), known, "left: docs/errors.md, right: the source");
     }
 }

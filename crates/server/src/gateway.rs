@@ -123,7 +123,11 @@ impl Gateway {
     }
 }
 
-fn agents(config: &Config) -> Result<Vec<AgentConfig>, OpenError> {
+/// The agents of a configuration, as an engine wants them.
+///
+/// # Errors
+/// A secret that cannot be read, or a name that the engine does not take.
+pub fn agents(config: &Config) -> Result<Vec<AgentConfig>, OpenError> {
     config.agents.iter().map(|(id, agent)| agent_config(id, agent)).collect()
 }
 

@@ -119,7 +119,73 @@ pub fn json_response(status: StatusCode, body: impl Into<Body>) -> Response<Body
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+
+    /// Statuses by their names in the sources.
+    const STATUSES: &[(&str, &str)] = &[
+        ("BAD_REQUEST", "400"),
+        ("FORBIDDEN", "403"),
+        ("NOT_FOUND", "404"),
+        ("METHOD_NOT_ALLOWED", "405"),
+        ("REQUEST_TIMEOUT", "408"),
+        ("CONFLICT", "409"),
+        ("PAYLOAD_TOO_LARGE", "413"),
+        ("UNSUPPORTED_MEDIA_TYPE", "415"),
+        ("UNPROCESSABLE_ENTITY", "422"),
+        ("INTERNAL_SERVER_ERROR", "500"),
+        ("SERVICE_UNAVAILABLE", "503"),
+    ];
+
+    /// The codes of the sources with their statuses: `StatusCode::X, "code"` and `conflict("code"`.
+    fn said() -> BTreeSet<(String, String)> {
+        let mut folders = vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src"))];
+        let mut codes = BTreeSet::new();
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                    continue;
+                }
+                let text = std::fs::read_to_string(&path).unwrap();
+                let text = text.split("#[cfg(test)]").next().unwrap();
+                let text: String = text.split_whitespace().collect();
+                let places = STATUSES
+                    .iter()
+                    .map(|(name, status)| (format!("StatusCode::{name},\""), *status))
+                    .chain([("conflict(\"".to_owned(), "409")]);
+                for (opening, status) in places {
+                    for (at, _) in text.match_indices(&opening) {
+                        let code = text[at + opening.len()..].split('"').next().unwrap();
+                        if code.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') {
+                            codes.insert((status.to_owned(), code.to_owned()));
+                        }
+                    }
+                }
+            }
+        }
+        codes
+    }
+
+    #[test]
+    fn the_page_of_errors_lists_every_refusal_and_no_other() {
+        let page = include_str!("../../../docs/errors.md");
+        let part = page.split("## Refusals").nth(1).unwrap().split("\n## ").next().unwrap();
+        let mut listed = BTreeSet::new();
+        for line in part.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next()) {
+            let mut status = "";
+            for word in line.split_whitespace().map(|word| word.trim_end_matches(',')) {
+                match word.strip_prefix('`').and_then(|word| word.strip_suffix('`')) {
+                    Some(code) => drop(listed.insert((status.to_owned(), code.to_owned()))),
+                    None => status = word,
+                }
+            }
+        }
+        assert!(listed.len() > 25, "{listed:?}");
+        assert_eq!(listed, said(), "left: docs/errors.md, right: the source");
+    }
 
     #[test]
     fn a_problem_has_the_shape_of_its_route() {

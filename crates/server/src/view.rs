@@ -185,12 +185,16 @@ pub fn harness(harness: &HarnessInfo) -> String {
     let aliases = array(harness.aliases.iter().map(|alias| string(alias)));
     let notes =
         harness.capabilities.iter().fold(Object::new(), |object, can| object.text(can.name, can.note));
+    let proofs = harness.capabilities.iter().fold(Object::new(), |object, can| {
+        object.optional(can.proof, |object, proof| object.text(can.name, proof))
+    });
     Object::new()
         .text("harness_id", harness.id)
         .text("title", harness.title)
         .raw("aliases", &aliases)
         .raw("capabilities", &capabilities(harness))
         .raw("notes", &notes.finish())
+        .raw("recordings", &proofs.finish())
         .finish()
 }
 

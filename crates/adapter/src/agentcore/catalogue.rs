@@ -19,14 +19,14 @@ pub const ENTRY: Harness = Harness {
 };
 
 const AGENTCORE: &[Capability] = &[
-    can("text", Level::Native, "Text streams from a managed harness; from a runtime as its agent yields it."),
-    can("reasoning", Level::Native, "Reasoning streams where the agent passes the model's events on."),
+    can("text", Level::Native, "Text streams from a managed harness; from a runtime as its agent yields it.").shown_by("bedrock/harness_text.jsonl"),
+    can("reasoning", Level::Native, "Reasoning streams where the agent passes the model's events on.").shown_by("bedrock/harness_tool.jsonl"),
     can(
         "tools",
         Level::Native,
         "A managed harness tells calls and results; a runtime only where its agent yields Converse or Strands events.",
-    ),
-    can("tool_arguments_stream", Level::Native, "Pieces of arguments stream when the agent asks for it."),
+    ).shown_by("bedrock/harness_tool.jsonl"),
+    can("tool_arguments_stream", Level::Native, "Pieces of arguments stream when the agent asks for it.").shown_by("bedrock/harness_tool.jsonl"),
     can(
         "subagents",
         Level::Unavailable,
@@ -61,6 +61,6 @@ const AGENTCORE: &[Capability] = &[
         "usage",
         Level::Emulated,
         "Counts come per model call, where at all; Causeway adds them up for the run.",
-    ),
+    ).shown_by("bedrock/harness_tool.jsonl"),
     can("cost", Level::Unsupported, "The service does not tell prices in its streams."),
 ];

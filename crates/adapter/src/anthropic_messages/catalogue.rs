@@ -19,18 +19,22 @@ pub const ENTRY: Harness = Harness {
 };
 
 const ANTHROPIC_MESSAGES: &[Capability] = &[
-    can("text", Level::Native, "Text streams as the model gives it."),
+    can("text", Level::Native, "Text streams as the model gives it.")
+        .shown_by("openai-anthropic/messages_text.jsonl"),
     can(
         "reasoning",
         Level::Native,
         "Thinking blocks stream as reasoning; what the provider redacts stays hidden.",
-    ),
+    )
+    .shown_by("openai-anthropic/messages_thinking_tools.jsonl"),
     can(
         "tools",
         Level::Native,
         "Calls of the caller's tools end the run open; the provider's own tools end with results.",
-    ),
-    can("tool_arguments_stream", Level::Native, "Pieces of arguments stream when the agent asks for it."),
+    )
+    .shown_by("openai-anthropic/messages_thinking_tools.jsonl"),
+    can("tool_arguments_stream", Level::Native, "Pieces of arguments stream when the agent asks for it.")
+        .shown_by("openai-anthropic/messages_thinking_tools.jsonl"),
     can("subagents", Level::Unsupported, "The API is one model call and knows no subagents."),
     can("tool_approval", Level::Unsupported, "The API does not run the caller's tools, so it asks nobody."),
     can("form_input", Level::Unsupported, "The API has no forms."),
@@ -49,6 +53,7 @@ const ANTHROPIC_MESSAGES: &[Capability] = &[
         "usage",
         Level::Native,
         "Input tokens come at the start, output tokens at the end; cached input is counted apart.",
-    ),
+    )
+    .shown_by("openai-anthropic/messages_text.jsonl"),
     can("cost", Level::Unsupported, "The API does not tell prices."),
 ];

@@ -19,7 +19,7 @@ pub const ENTRY: Harness = Harness {
 };
 
 const BEDROCK_CONVERSE: &[Capability] = &[
-    can("text", Level::Native, "Text streams as the model gives it."),
+    can("text", Level::Native, "Text streams as the model gives it.").shown_by("bedrock/converse_text.jsonl"),
     can(
         "reasoning",
         Level::Native,
@@ -29,8 +29,10 @@ const BEDROCK_CONVERSE: &[Capability] = &[
         "tools",
         Level::Native,
         "Calls of the caller's tools end the run open; the service's own end with results.",
-    ),
-    can("tool_arguments_stream", Level::Native, "Pieces of arguments stream when the agent asks for it."),
+    )
+    .shown_by("bedrock/converse_tool.jsonl"),
+    can("tool_arguments_stream", Level::Native, "Pieces of arguments stream when the agent asks for it.")
+        .shown_by("bedrock/converse_tool.jsonl"),
     can("subagents", Level::Unsupported, "The API is one model call and knows no subagents."),
     can("tool_approval", Level::Unsupported, "The API does not run the caller's tools, so it asks nobody."),
     can("form_input", Level::Unsupported, "The API has no forms."),
@@ -45,6 +47,7 @@ const BEDROCK_CONVERSE: &[Capability] = &[
         Level::Emulated,
         "Closing the connection stops the call; the service says nothing about it.",
     ),
-    can("usage", Level::Native, "Counts come after the message's end; a stream cut before them has none."),
+    can("usage", Level::Native, "Counts come after the message's end; a stream cut before them has none.")
+        .shown_by("bedrock/converse_tool.jsonl"),
     can("cost", Level::Unsupported, "The API does not tell prices."),
 ];

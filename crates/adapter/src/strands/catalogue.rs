@@ -19,25 +19,25 @@ pub const ENTRY: Harness = Harness {
 };
 
 const STRANDS: &[Capability] = &[
-    can("text", Level::Native, "Text streams as the model gives it."),
-    can("reasoning", Level::Native, "Reasoning streams; signatures and what is redacted stay hidden."),
+    can("text", Level::Native, "Text streams as the model gives it.").shown_by("strands/text_plain.jsonl"),
+    can("reasoning", Level::Native, "Reasoning streams; signatures and what is redacted stay hidden.").shown_by("strands/reasoning.jsonl"),
     can(
         "tools",
         Level::Native,
         "Strands runs the tools; the results of one turn come together, failures told apart.",
-    ),
-    can("tool_arguments_stream", Level::Native, "Pieces of arguments stream when the agent asks for it."),
+    ).shown_by("strands/tool_one.jsonl"),
+    can("tool_arguments_stream", Level::Native, "Pieces of arguments stream when the agent asks for it.").shown_by("strands/tool_one.jsonl"),
     can(
         "subagents",
         Level::Native,
         "Agents as tools and the nodes of a graph or swarm are namespaces, nested and in parallel.",
-    ),
+    ).shown_by("strands/agent_as_tool.jsonl"),
     can(
         "tool_approval",
         Level::Native,
         "A hook's interrupt before a call asks; it is answered `approve` or `reject`, and nothing can be edited.",
-    ),
-    can("form_input", Level::Emulated, "Any other interrupt becomes a form with one field."),
+    ).shown_by("strands/approve.jsonl"),
+    can("form_input", Level::Emulated, "Any other interrupt becomes a form with one field.").shown_by("strands/ask_user.jsonl"),
     can(
         "resume",
         Level::Unavailable,
@@ -48,7 +48,7 @@ const STRANDS: &[Capability] = &[
         Level::Unavailable,
         "A session manager could restore an agent; this build has no driver for it.",
     ),
-    can("cancel", Level::Native, "A cancelled agent says so in its result."),
-    can("usage", Level::Emulated, "Counts come per model call; Causeway adds them up for the run."),
+    can("cancel", Level::Native, "A cancelled agent says so in its result.").shown_by("strands/cancel.jsonl"),
+    can("usage", Level::Emulated, "Counts come per model call; Causeway adds them up for the run.").shown_by("strands/tool_one.jsonl"),
     can("cost", Level::Unsupported, "The harness does not know prices."),
 ];

@@ -7,6 +7,7 @@ mod bench;
 mod check;
 mod completions;
 mod config;
+mod conform;
 mod encode;
 mod explain;
 mod harnesses;
@@ -39,6 +40,8 @@ pub enum Command {
     Runs(runs::Args),
     /// Check or show the settings of the gateway.
     Config(config::Args),
+    /// Say whether a worker, an agent or a recording keeps the rules.
+    Conform(conform::Args),
     /// Say which harnesses this build can translate.
     Harnesses(harnesses::Args),
     /// Print the completions of a shell.
@@ -60,6 +63,7 @@ pub fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Serve(args) => serve::run(&args),
         Command::Runs(args) => runs::run(&args),
         Command::Config(args) => config::run(&args),
+        Command::Conform(args) => conform::run(&args),
         Command::Harnesses(args) => harnesses::run(&args),
         Command::Completions(args) => completions::run(&args),
     }

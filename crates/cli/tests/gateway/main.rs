@@ -10,6 +10,7 @@ mod runs;
 
 mod answers;
 mod bad_input;
+mod canaries;
 mod cases;
 mod claude;
 mod client_routes;

@@ -9,9 +9,11 @@ mod native;
 mod resume;
 mod session;
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use anyhow::{Context as _, bail};
 use causeway_adapter::registry;
@@ -175,6 +177,71 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     session.close()?;
     read?;
     Ok(session.exit())
+}
+
+/// The canonical lines of a native stream, through coordinator and store as `adapt` prints them; times and ids are fixed.
+///
+/// # Errors
+/// A run or conversation id became too long.
+pub fn captured(
+    harness: &'static registry::Harness,
+    bytes: &[u8],
+    sidecar: &[u8],
+    stream_arguments: bool,
+) -> anyhow::Result<Vec<u8>> {
+    let args = Args {
+        from: harness.id.to_owned(),
+        file: None,
+        yielded: false,
+        run_id: None,
+        conversation_id: None,
+        agent_id: Name::new("agent")?,
+        thread: ThreadKind::Durable,
+        stream_arguments,
+        clock: None,
+        seed: 0,
+        resume_from: None,
+        sidecar: None,
+        seeds_out: None,
+        fail_commit: None,
+    };
+    let captured = Captured::default();
+    let mut session = Session::new(&args, Clock::Fixed(Timestamp::from_unix(0, 0)))?;
+    session.quietly(Box::new(captured.clone()));
+    let mut native = native::Native::new(harness, &args, None);
+    native.sent(sidecar);
+    if native.is_binary(bytes) {
+        native.line(bytes, &mut session)?;
+    } else {
+        for line in bytes.split(|byte| *byte == b'\n') {
+            native.line(line, &mut session)?;
+        }
+    }
+    native.end(&mut session)?;
+    session.close()?;
+    drop(session);
+    Ok(captured.take())
+}
+
+/// Bytes that two own.
+#[derive(Clone, Default)]
+struct Captured(Rc<RefCell<Vec<u8>>>);
+
+impl Captured {
+    fn take(&self) -> Vec<u8> {
+        self.0.take()
+    }
+}
+
+impl io::Write for Captured {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Whether the first line is one of the worker protocol.

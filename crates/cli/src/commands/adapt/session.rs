@@ -49,7 +49,8 @@ pub struct Session {
     conversation_id: ConversationId<'static>,
     runs: usize,
     conversations: HashMap<Option<String>, ConversationId<'static>>,
-    out: BufWriter<io::Stdout>,
+    out: BufWriter<Box<dyn Write>>,
+    quiet: bool,
     seeds: Option<(PathBuf, BufWriter<File>)>,
     findings: bool,
 }
@@ -77,10 +78,16 @@ impl Session {
             conversation_id,
             runs: 0,
             conversations: HashMap::new(),
-            out: BufWriter::new(io::stdout()),
+            out: BufWriter::new(Box::new(io::stdout())),
+            quiet: false,
             seeds,
             findings: false,
         })
+    }
+
+    /// Writes to `out` instead, and says nothing on standard error.
+    pub fn quietly(&mut self, out: Box<dyn Write>) {
+        (self.out, self.quiet) = (BufWriter::new(out), true);
     }
 
     /// The id of the next run.
@@ -158,6 +165,9 @@ impl Session {
 
     /// Says something about a run on standard error.
     pub fn note(&self, run_id: &RunId<'_>, text: &str) {
+        if self.quiet {
+            return;
+        }
         let _nobody_listens = writeln!(io::stderr(), "{}: {}", escaped(run_id.as_str()), escaped(text));
     }
 

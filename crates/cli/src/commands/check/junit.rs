@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use causeway_lifecycle::check::{Finding, Report};
 
 use crate::commands::check::Checked;
-use crate::terminal::escaped;
+use crate::terminal::xml;
 
 /// The document.
 pub fn write(out: &mut impl Write, all: &[Checked], deny_warnings: bool) -> io::Result<()> {
@@ -60,20 +60,4 @@ fn findings(out: &mut impl Write, findings: &[Finding]) -> io::Result<()> {
         writeln!(out, "line {line}: {code}: {}", xml(message))?;
     }
     Ok(())
-}
-
-/// Escaped for a terminal first: XML 1.0 cannot hold most control characters at all.
-fn xml(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in escaped(text).chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            _ => out.push(c),
-        }
-    }
-    out
 }

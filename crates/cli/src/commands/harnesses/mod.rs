@@ -1,6 +1,10 @@
 //! `causeway harnesses`: what this build can translate, and how well.
 
+mod damage;
+pub mod figures;
+
 use std::io::Write as _;
+use std::path::PathBuf;
 
 use causeway_adapter::registry::HARNESSES;
 use causeway_engine::engine::HarnessInfo;
@@ -11,11 +15,16 @@ use crate::exit::Exit;
 
 /// Options of `harnesses`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  causeway harnesses --format json")]
+#[command(after_help = "Examples:\n  causeway harnesses --format json
+  causeway harnesses --figures tests/data/recordings")]
 pub struct Args {
     /// Form of the answer; `json` is that of GET /api/v1/harnesses
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+
+    /// Count what the recordings of a directory show, as docs/harnesses.md does
+    #[arg(long, value_name = "DIR", conflicts_with = "format")]
+    figures: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -30,6 +39,10 @@ enum Format {
 /// Standard output cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut out = std::io::stdout().lock();
+    if let Some(directory) = &args.figures {
+        write!(out, "{}\n{}", figures::table(directory)?, figures::capabilities())?;
+        return Ok(Exit::Clean);
+    }
     match args.format {
         Format::Json => writeln!(out, "{}", view::harnesses(HARNESSES))?,
         Format::Text => {
