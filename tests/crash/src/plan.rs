@@ -30,6 +30,11 @@ pub fn reachable(live: bool) -> impl Iterator<Item = &'static Point> {
     points().filter(move |point| point.when != When::Control && (live || !needs_workers(point)))
 }
 
+/// The points that a gateway with workers, or one without, has to come to by itself while it serves.
+pub fn served(live: bool) -> impl Iterator<Item = &'static Point> {
+    points().filter(move |point| point.when == When::Serve && needs_workers(point) == live)
+}
+
 /// How often each point was come to, at least, in the life of one gateway.
 pub type Hits = BTreeMap<String, u64>;
 
