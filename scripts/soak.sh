@@ -20,7 +20,7 @@ kill_seconds=$(($(date +%s) - started))
     printf '\n## The same with 1,000 runs, as it is\n\n```json\n%s\n```\n' "$many"
     printf '\nAdded latency is the time from the timestamp the engine gave an event to its last byte at the client, on one clock: it holds the append, its fsync, the encoder and the socket.\n'
     printf '\n## Kills\n\nThe crash rig ([durability](durability.md#the-crash-rig)): SIGKILL at a failpoint or at a moment of its own, restart, and a check of everything that clients were told; in %s s.\n' "$kill_seconds"
-    printf '\n```text\n%s\n```\n' "$(grep -E '^(seed|control|recording driver|live deepagents worker|failpoints|SKIPPED|[0-9,]+ kills|[0-9,]+ events after)' target/crash.log)"
+    printf '\n```text\n%s\n```\n' "$(grep -E '^(seed|control|recording driver|live deepagents worker|failpoints|SKIPPED|[0-9,]+ kills)' target/crash.log)"
 } > "$out"
-grep -E '^[0-9,]+ kills' target/crash.log
+grep -E '^([0-9,]+ kills|seed)' target/crash.log | sort -u
 echo "soak: wrote $out"

@@ -131,6 +131,7 @@ fn soak(options: &Options) -> anyhow::Result<bool> {
         if scene.is_live() {
             println!("{name}: tools ran {} times, each as often as it was let", tally.notes);
         }
+        println!("{}", sentence(&tally));
         total.add(tally);
     }
     for message in &total.messages {
@@ -139,23 +140,24 @@ fn soak(options: &Options) -> anyhow::Result<bool> {
     if options.episode.is_none() {
         clean &= covered(&total, options.live > 0);
     }
-    let count = |classes: &[Class]| total.count(classes);
-    println!(
+    println!("seed {}", options.seed);
+    Ok(clean)
+}
+
+/// What it came to, in a sentence.
+fn sentence(tally: &Tally) -> String {
+    let count = |classes: &[Class]| tally.count(classes);
+    format!(
         "{} kills, {} acknowledged events lost, {} runs without exactly one terminal, {} heads that disagree with terminals, {} \
-         answers executed twice or lost",
-        grouped(total.kills),
+         answers executed twice or lost; {} events after a terminal, {} workers left over",
+        grouped(tally.kills),
         count(&[Class::Lost, Class::Told]),
         count(&[Class::Terminal]),
         count(&[Class::Head]),
         count(&[Class::Answer]),
-    );
-    println!(
-        "{} events after a terminal, {} workers left over; seed {}",
         count(&[Class::AfterTerminal]),
         count(&[Class::Worker]),
-        options.seed
-    );
-    Ok(clean)
+    )
 }
 
 /// Whether every point that this build has was come to.
