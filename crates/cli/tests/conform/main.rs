@@ -6,13 +6,16 @@
 #[allow(dead_code, reason = "every test file uses its own part")]
 mod python;
 
+#[path = "../../../engine/tests/support/cli.rs"]
+mod cli;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -175,6 +178,82 @@ fn the_deepagents_worker_keeps_every_rule_live() {
     assert_eq!(of(&told, "FAIL"), [] as [Value; 0]);
     assert_eq!(status, Some(0));
     assert!(told["passed"].as_u64().unwrap() >= 35, "{told}");
+}
+
+/// Settings with the Claude Code CLI as the agent `coder`, whose model plays a script.
+fn claude_settings(dir: &Path, program: &str, model: &cli::Model) -> String {
+    let home = dir.join("home");
+    std::fs::create_dir(&home).unwrap();
+    let command = [
+        "sh",
+        "-c",
+        "mkdir -p \"$0\" && cd \"$0\" && echo 18 degrees > weather.txt && exec \"$@\"",
+        "{data_dir}/{conversation}",
+        program,
+        "--model",
+        "claude-sonnet-4-5",
+        "--setting-sources",
+        "",
+    ];
+    let env = [
+        ("ANTHROPIC_BASE_URL", model.address.as_str()),
+        ("HOME", home.to_str().unwrap()),
+        ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+        ("CLAUDE_CODE_MAX_RETRIES", "0"),
+        ("DISABLE_AUTOUPDATER", "1"),
+    ];
+    let mut settings: String = env.iter().map(|(name, value)| format!("{name} = {value:?}\n")).collect();
+    let key = dir.join("key");
+    std::fs::write(&key, "no-key").unwrap();
+    settings.push_str(&format!("ANTHROPIC_API_KEY = {{ file = {key:?} }}\n"));
+    format!(
+        "[store]\npath = {:?}\n[agents.coder]\nharness = \"claude-agent-sdk\"\n[agents.coder.driver.process]\n\
+         command = {command:?}\nstart_timeout = \"2m\"\ncancel_grace = \"1m\"\n[agents.coder.driver.process.env]\n{settings}",
+        dir.join("data"),
+    )
+}
+
+#[test]
+fn the_claude_cli_keeps_the_contract_live() {
+    let Some(program) = cli::program() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let text = |text: &str| json!({"text": text});
+    let call = |id: &str, name: &str, input: Value| json!({"tool": {"id": id, "name": name, "input": input}});
+    let question = json!({
+        "question": "Which colour?", "header": "Colour", "multiSelect": false,
+        "options": [{"label": "Red", "description": "warm"}, {"label": "Blue", "description": "cool"}],
+    });
+    let long = "Once upon a time there was a stream of events, and it had exactly one end. ".repeat(40);
+    let plays = json!([
+        {"when": "kit:approval", "answers": [
+            [text("I will write it down. "), call("toolu_touch", "Bash", json!({"command": "touch noted.txt", "description": "Note it down"}))],
+            [text("Noted.")],
+        ]},
+        {"when": "kit:form", "answers": [
+            [text("One question. "), call("toolu_ask", "AskUserQuestion", json!({"questions": [question]}))],
+            [text("Thank you.")],
+        ]},
+        {"when": "kit:tool", "answers": [
+            [call("toolu_read", "Read", json!({"file_path": "weather.txt"}))],
+            [text("It is mild.")],
+        ]},
+        {"when": "kit:slow", "answers": [[{"text": long, "gap": 0.1}]]},
+        {"when": "kit:error", "answers": [[{"status": 400, "type": "invalid_request_error", "message": "no"}]]},
+        {"answers": [[text("Very well.")]]},
+    ]);
+    let model = cli::Model::new(dir.path(), &json!({"plays": plays}));
+    let (config, scenario) = (dir.path().join("causeway.toml"), dir.path().join("scenario.toml"));
+    std::fs::write(&config, claude_settings(dir.path(), program, &model)).unwrap();
+    let words = ["text", "approval", "form", "tool", "slow", "error"];
+    let said: String = words.iter().map(|word| format!("{word} = \"kit:{word}\"\n")).collect();
+    std::fs::write(&scenario, format!("[say]\n{said}")).unwrap();
+    let (config, scenario) = (config.to_str().unwrap(), scenario.to_str().unwrap());
+    let args =
+        ["--config", config, "--agent", "coder", "--scenario", scenario, "--timeout", "2m", "--grace", "1m"];
+    let (status, told) = verdicts(&args);
+    assert_eq!(of(&told, "FAIL"), [] as [Value; 0]);
+    assert_eq!(status, Some(0));
+    assert!(told["passed"].as_u64().unwrap() >= 12, "{told}");
 }
 
 #[test]
