@@ -112,15 +112,18 @@ impl Rig {
         (resumed, records)
     }
 
-    /// Kills the CLI, whose pid is in its record, and waits until its record is gone as well.
+    /// Kills the CLI, whose pid is in its record (so is that of one that is about to leave), and waits until it is gone.
     async fn kill(&self) {
         let workers = self.dir.path().join("workers");
-        let record = records(&workers).pop().expect("a process runs");
-        let text = std::fs::read_to_string(&record).unwrap();
-        let pid = text.lines().find_map(|line| line.strip_prefix("pid ")).unwrap();
-        assert!(std::process::Command::new("kill").args(["-9", pid]).status().unwrap().success());
+        let killed = records(&workers);
+        assert!(!killed.is_empty(), "no process runs");
+        for record in &killed {
+            let Ok(text) = std::fs::read_to_string(record) else { continue };
+            let pid = text.lines().find_map(|line| line.strip_prefix("pid ")).unwrap();
+            let _ = std::process::Command::new("kill").args(["-9", pid]).status().unwrap();
+        }
         let deadline = Instant::now() + PATIENCE;
-        while records(&workers).contains(&record) {
+        while records(&workers).iter().any(|left| killed.contains(left)) {
             assert!(Instant::now() < deadline, "the death of the process is not seen");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
