@@ -4,9 +4,10 @@
 //! item whose events are refused gets out after the offending one.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use causeway_contract::limits::Limits;
-use causeway_lifecycle::{Boundary, Thread, Validator};
+use causeway_lifecycle::{Boundary, Thread, ToolSchemas, Validator};
 
 use crate::adapter::{Adapter, Close, ItemError, Output};
 
@@ -28,6 +29,14 @@ impl<A: Adapter> Checked<A> {
         let mut checked = Self { adapter, validator, limits, out: VecDeque::new(), refused: false };
         checked.pass_on();
         checked
+    }
+
+    /// The same that knows the schemas of tools.
+    pub fn schemas(mut self, schemas: Option<Arc<dyn ToolSchemas>>) -> Self {
+        if let Some(schemas) = schemas {
+            self.validator = self.validator.schemas(schemas);
+        }
+        self
     }
 
     /// Takes what the adapter gives; an event that breaks a rule stays out, and so does everything after it.

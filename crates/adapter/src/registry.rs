@@ -3,11 +3,16 @@
 //! A harness that is not listed as available is named all the same, with the reason: a catalogue that hides what is
 //! missing misleads.
 
+use std::sync::Arc;
+
+use causeway_contract::event::Decision;
+use causeway_lifecycle::ToolSchemas;
+
 use crate::adapter::Adapter;
 use crate::checked::Checked;
 use crate::ids::Ids;
 use crate::recording::Split;
-use crate::turn::{Answer, AnswerError, Options, Turn};
+use crate::turn::{Answer, AnswerError, Decided, Edited, Options, Turn};
 
 /// The one harness whose processes the engine talks to in their own words.
 pub use crate::claude_agent_sdk::catalogue::stream_json;
@@ -72,14 +77,31 @@ pub struct Harness {
     pub(crate) make: fn(Turn, Options, Box<dyn Ids>) -> Box<dyn Adapter>,
     pub(crate) resume: fn(&str, &Answer) -> Result<String, AnswerError>,
     pub(crate) answer: fn(&str, &[u8], &Options) -> Option<Answer>,
+    pub(crate) edits: fn(&str, &Answer) -> Vec<Edited>,
     pub(crate) split: fn() -> Box<dyn Split>,
 }
 
 impl Harness {
     /// An adapter for one turn, behind the yield validator.
     pub fn adapter(&self, turn: Turn, options: Options, ids: Box<dyn Ids>) -> Box<dyn Adapter> {
+        self.informed_adapter(turn, options, ids, None)
+    }
+
+    /// The same, where the schemas of tools are known.
+    pub fn informed_adapter(
+        &self,
+        turn: Turn,
+        options: Options,
+        ids: Box<dyn Ids>,
+        schemas: Option<Arc<dyn ToolSchemas>>,
+    ) -> Box<dyn Adapter> {
         let limits = options.limits.clone();
-        Box::new(Checked::new((self.make)(turn, options, ids), limits))
+        Box::new(Checked::new((self.make)(turn, options, ids), limits).schemas(schemas))
+    }
+
+    /// What the edits of an answer make of their calls; `private` is that of the interrupted run's state.
+    pub fn edits(&self, private: &str, answer: &Answer) -> Vec<Edited> {
+        (self.edits)(private, answer)
     }
 
     /// The value that makes the harness go on, as JSON; `private` is that of the interrupted run's state.
@@ -104,6 +126,24 @@ impl Harness {
     pub fn capability(&self, name: &str) -> Option<&'static Capability> {
         self.capabilities.iter().find(|capability| capability.name == name)
     }
+}
+
+/// For harnesses whose calls cannot be edited.
+pub(crate) fn no_edits(_private: &str, _answer: &Answer) -> Vec<Edited> {
+    Vec::new()
+}
+
+/// For harnesses that take edited arguments as they are given.
+pub(crate) fn edits_as_given(_private: &str, answer: &Answer) -> Vec<Edited> {
+    let Answer::Decisions(decisions) = answer else { return Vec::new() };
+    let edited = |one: &Decided| {
+        let arguments = one.edited_args.as_ref().filter(|_| one.decision == Decision::Edit)?;
+        Some(Edited::Arguments {
+            tool_call_id: one.tool_call_id.clone(),
+            arguments: arguments.as_str().to_owned(),
+        })
+    };
+    decisions.iter().filter_map(edited).collect()
 }
 
 /// Every harness with an adapter: a line for each.

@@ -2,7 +2,7 @@
 //!
 //! Nothing here is checked against a harness: that an answer fits its interrupt is the engine's rule.
 
-use causeway_contract::event::Decision;
+use causeway_contract::event::{Decision, FormField};
 use causeway_contract::id::{Name, ToolCallId};
 use causeway_contract::json::JsonObject;
 use causeway_contract::limits::Limits;
@@ -65,6 +65,25 @@ pub struct Decided {
     pub edited_args: Option<JsonObject<'static>>,
     /// What the reviewer says to the model; with [`Decision::Reject`] only.
     pub message: Option<String>,
+}
+
+/// What an edit makes of a call.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Edited {
+    /// The tool runs with these arguments: as edited, with the original values where secrets were hidden.
+    Arguments {
+        /// The call.
+        tool_call_id: ToolCallId<'static>,
+        /// One JSON object.
+        arguments: String,
+    },
+    /// A form among approvals is filled with these values.
+    Form {
+        /// What it asks for.
+        fields: Vec<FormField<'static>>,
+        /// What was given.
+        values: JsonObject<'static>,
+    },
 }
 
 /// The settings of an agent that its adapter obeys.

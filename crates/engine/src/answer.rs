@@ -7,17 +7,20 @@ use std::sync::Arc;
 
 use causeway_adapter::json::Json;
 use causeway_adapter::redact::redact;
-use causeway_adapter::turn::AnswerError;
+use causeway_adapter::turn::{AnswerError, Edited};
 use causeway_contract::event::{Decision, FormField, InterruptRequest, ToolApproval};
 use causeway_contract::id::{InterruptId, RunId, ToolCallId};
-use causeway_contract::json::JsonObject;
+use causeway_contract::json::{JsonObject, check_object};
 use causeway_contract::limits::Limits;
 use causeway_contract::timestamp::Timestamp;
+use causeway_lifecycle::{Mismatch, ToolSchemas as _};
 use causeway_store::model::{Owner, Revision};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 pub use causeway_adapter::turn::{Answer, Decided};
+
+use crate::schema::Schemas;
 
 /// A request to answer the interrupt of a run.
 #[derive(Clone, Debug)]
@@ -77,6 +80,28 @@ pub enum Misfit {
         /// The field.
         field_name: String,
     },
+    /// Edited arguments that do not satisfy the schema of their tool. It names places, never values.
+    #[error("the edited arguments of call {tool_call_id} do not satisfy the schema of its tool {mismatch}")]
+    NotOfSchema {
+        /// The call.
+        tool_call_id: ToolCallId<'static>,
+        /// Where.
+        mismatch: Mismatch,
+    },
+    /// A value of another type than the field's.
+    #[error("the field {field_name} takes a value of type {field_type}")]
+    OtherType {
+        /// The field.
+        field_name: String,
+        /// What it takes.
+        field_type: String,
+    },
+    /// Arguments or values that are no JSON object as the agent's limits have it, or text that holds U+0000.
+    #[error("{what} nests too deep, or holds U+0000")]
+    Malformed {
+        /// What it is.
+        what: &'static str,
+    },
     /// Arguments, values or a message above the bounds.
     #[error("{what} has {bytes} bytes, the limit is {limit}")]
     TooLarge {
@@ -123,9 +148,7 @@ fn decided(approvals: &[ToolApproval<'_>], decisions: &[Decided], limits: &Limit
             (Some(_), Decision::Approve | Decision::Reject) => {
                 return Err(Misfit::ArgumentsWithoutEdit { tool_call_id: tool_call_id() });
             }
-            (Some(arguments), Decision::Edit) => {
-                bounded("edited_args", arguments.as_str().len(), limits.arguments_bytes)?;
-            }
+            (Some(arguments), Decision::Edit) => sound("edited_args", arguments, limits)?,
             (None, Decision::Approve | Decision::Reject) => {}
         }
         if let Some(message) = &one.message {
@@ -133,6 +156,9 @@ fn decided(approvals: &[ToolApproval<'_>], decisions: &[Decided], limits: &Limit
                 return Err(Misfit::MessageWithoutReject { tool_call_id: tool_call_id() });
             }
             bounded("message", message.len(), limits.tool_error_bytes)?;
+            if message.contains('\0') {
+                return Err(Misfit::Malformed { what: "message" });
+            }
         }
     }
     let open =
@@ -146,7 +172,7 @@ fn decided(approvals: &[ToolApproval<'_>], decisions: &[Decided], limits: &Limit
 }
 
 fn filled(fields: &[FormField<'_>], values: &JsonObject<'_>, limits: &Limits) -> Result<(), Misfit> {
-    bounded("values", values.as_str().len(), limits.arguments_bytes)?;
+    sound("values", values, limits)?;
     let values = members(values);
     let unknown = |name: &&String| !fields.iter().any(|field| field.field_name.as_str() == name.as_str());
     if let Some(field_name) = values.keys().find(unknown) {
@@ -165,8 +191,53 @@ fn filled(fields: &[FormField<'_>], values: &JsonObject<'_>, limits: &Limits) ->
         if !offers(&members(&field.object), value) {
             return Err(Misfit::NotOffered { field_name: field_name() });
         }
+        if !is_of_type(field.field_type.as_str(), value) {
+            let field_type = field.field_type.to_string();
+            return Err(Misfit::OtherType { field_name: field_name(), field_type });
+        }
     }
     Ok(())
+}
+
+/// What the edits make of their calls, against the schemas of the tools and the fields of forms among approvals.
+pub(crate) fn check_edits(
+    request: &InterruptRequest<'_>,
+    edits: &[Edited],
+    schemas: &Schemas,
+    limits: &Limits,
+) -> Result<(), Misfit> {
+    let InterruptRequest::Approvals(approvals) = request else { return Ok(()) };
+    for edit in edits {
+        match edit {
+            Edited::Form { fields, values } => filled(fields, values, limits)?,
+            Edited::Arguments { tool_call_id, arguments } => {
+                let asked = approvals.iter().find(|approval| approval.tool_call_id == *tool_call_id);
+                let Some(approval) = asked else { continue };
+                schemas.check(approval.tool_name.as_str(), arguments).map_err(|mismatch| {
+                    Misfit::NotOfSchema { tool_call_id: tool_call_id.clone(), mismatch }
+                })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a value is of the type that its field names. Clients send text for anything; types that are not known here
+/// are the harness's to judge.
+fn is_of_type(field_type: &str, value: &Value) -> bool {
+    match (field_type, value) {
+        ("number" | "integer", Value::String(text)) => {
+            let number: Option<Value> = serde_json::from_str(text.trim()).ok();
+            number.is_some_and(|number| is_of_type(field_type, &number) && number.is_number())
+        }
+        ("integer", Value::Number(number)) => number.as_f64().is_some_and(|number| number.fract() == 0.0),
+        ("number", value) => value.is_number(),
+        ("integer", _) => false,
+        ("boolean" | "bool", Value::String(text)) => matches!(text.as_str(), "true" | "false"),
+        ("boolean" | "bool", value) => value.is_boolean(),
+        // The answer to a plain pause is a field of text that takes any value; several may be chosen of those offered.
+        _ => true,
+    }
 }
 
 /// Whether a field takes this value: one of its `field_values`, or several where the value is a list.
@@ -194,6 +265,15 @@ fn is_blank(value: &Value) -> bool {
 /// The members of an object that was checked when it was made.
 fn members(object: &JsonObject<'_>) -> serde_json::Map<String, Value> {
     serde_json::from_str(object.as_str()).unwrap_or_default()
+}
+
+/// Within the limits of the agent: size, depth, characters.
+fn sound(what: &'static str, object: &JsonObject<'_>, limits: &Limits) -> Result<(), Misfit> {
+    bounded(what, object.as_str().len(), limits.arguments_bytes)?;
+    match check_object(object.as_str(), limits) {
+        Ok(()) => Ok(()),
+        Err(_) => Err(Misfit::Malformed { what }),
+    }
 }
 
 fn bounded(what: &'static str, bytes: usize, limit: usize) -> Result<(), Misfit> {
@@ -354,6 +434,17 @@ mod tests {
             field(r#"{"field_name":"n","field_type":"text","field_values":[{"value":2}]}"#, "n", false),
             field(r#"{"field_name":"why","field_type":"text","field_values":[]}"#, "why", false),
         ];
+        let mut fields = fields;
+        for (name, kind) in [("count", "number"), ("whole", "integer"), ("sure", "boolean")] {
+            let named = Name::new(name).unwrap();
+            let object = JsonObject::EMPTY;
+            fields.push(FormField {
+                object,
+                field_name: named,
+                field_type: Name::new(kind).unwrap(),
+                required: false,
+            });
+        }
         let request = InterruptRequest::Form { prompt: "Where?".into(), fields };
         let fill = |text: &'static str| said(&request, &Answer::Values(object(text)));
         assert_eq!(fill(r#"{"env":"dev"}"#), "fits");
@@ -365,6 +456,21 @@ mod tests {
         assert_eq!(fill(r#"{"env":"moon"}"#), "the field env does not offer this value");
         assert_eq!(fill(r#"{"env":["dev","moon"]}"#), "the field env does not offer this value");
         assert_eq!(fill(r#"{"env":"dev","n":3}"#), "the field n does not offer this value");
+        for typed in [
+            r#""count":"1.5""#,
+            r#""count":3"#,
+            r#""whole":"7""#,
+            r#""whole":2.0"#,
+            r#""sure":"true""#,
+            r#""sure":false"#,
+        ] {
+            let text: &'static str = format!(r#"{{"env":"dev",{typed}}}"#).leak();
+            assert_eq!(fill(text), "fits", "{typed}");
+        }
+        assert_eq!(fill(r#"{"env":"dev","count":"many"}"#), "the field count takes a value of type number");
+        assert_eq!(fill(r#"{"env":"dev","count":[1]}"#), "the field count takes a value of type number");
+        assert_eq!(fill(r#"{"env":"dev","whole":1.5}"#), "the field whole takes a value of type integer");
+        assert_eq!(fill(r#"{"env":"dev","sure":"maybe"}"#), "the field sure takes a value of type boolean");
         assert_eq!(fill(r#"{"env":"dev","x":3}"#), "the form has no field x");
         assert_eq!(said(&request, &Answer::Dismissed), "fits");
         assert_eq!(

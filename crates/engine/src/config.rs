@@ -14,6 +14,7 @@ pub use causeway_lifecycle::Thread;
 
 use crate::harness::Harness;
 use crate::http::config as http;
+use crate::schema::Schemas;
 
 /// What the engine is told about itself.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -78,6 +79,8 @@ pub struct AgentConfig {
     pub interrupt_expiry: Option<Duration>,
     /// The bounds of a run's events.
     pub limits: Limits,
+    /// The schemas of tools, where they are declared: edited arguments must satisfy them, and streamed ones too.
+    pub schemas: Schemas,
     /// Where the native stream comes from.
     pub driver: Driver,
 }
@@ -99,6 +102,7 @@ impl AgentConfig {
             allow_files: false,
             interrupt_expiry: None,
             limits: Limits::DEFAULT,
+            schemas: Schemas::default(),
             driver,
         }
     }

@@ -15,7 +15,7 @@ use causeway_store::Store;
 use causeway_store::model::{
     Cursor, Health, Idempotency, InterruptStatus, Owner, Page, Run, RunFilter, RunPage, Status, Withdrawal,
 };
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::config::{AgentConfig, Driver, Settings};
 use crate::error::{Error, OpenError};
@@ -29,7 +29,7 @@ use crate::recording::Recording;
 use crate::repair::Repairs;
 use crate::subscription::Subscription;
 use crate::translate::Translator;
-use crate::{inspect, process, repair, start};
+use crate::{expiry, inspect, process, repair, start};
 
 pub use causeway_adapter::registry::{Capability, Harness as HarnessInfo, Level};
 
@@ -136,6 +136,8 @@ pub(crate) struct Inner {
     pub metrics: Metrics,
     pub findings: Findings,
     pub repairs: Repairs,
+    /// Told of every interrupt that will expire.
+    pub expiring: Arc<Notify>,
 }
 
 /// An agent, ready to run.
@@ -186,10 +188,12 @@ impl Engine {
             metrics: Metrics::default(),
             findings: Findings::default(),
             repairs,
+            expiring: expiry::bell(),
         });
         repair::recover(&inner).await?;
         hit(failpoint::RECOVERED);
         repair::spawn(&inner, lost);
+        expiry::spawn(&inner);
         Ok(Self { inner })
     }
 

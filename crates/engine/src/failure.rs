@@ -22,6 +22,10 @@ pub enum Failure {
     EngineRestarted,
     /// The log could not be written for too long, and the run had no output yet.
     JournalUnavailable,
+    /// An answer was stored, the store's word for it was lost, and so nobody began what it asks for.
+    AnswerUnacknowledged,
+    /// The harness asks for an answer, and keeps no state from which it could go on.
+    NothingToResume,
     /// The engine itself failed before the run had any output.
     EngineFault,
     /// The harness could not be started.
@@ -74,6 +78,8 @@ impl Failure {
         Self::HarnessTimeout,
         Self::EngineRestarted,
         Self::JournalUnavailable,
+        Self::AnswerUnacknowledged,
+        Self::NothingToResume,
         Self::EngineFault,
         Self::HarnessUnavailable,
         Self::Capacity,
@@ -114,6 +120,16 @@ impl Failure {
                 "journal_unavailable",
                 "The run could not be recorded, and had not produced anything yet.",
                 true,
+            ),
+            Self::AnswerUnacknowledged => (
+                "answer_unacknowledged",
+                "The answer was recorded, but nothing of what it decided was done; send a new message to go on.",
+                false,
+            ),
+            Self::NothingToResume => (
+                "interrupt_not_resumable",
+                "The agent asked for an answer, but its conversations are not kept, so that it could not go on with one.",
+                false,
             ),
             Self::EngineFault => {
                 ("engine_fault", "The service failed before the run had produced anything.", true)
@@ -171,6 +187,8 @@ impl Failure {
             | Self::HarnessTimeout
             | Self::EngineRestarted
             | Self::JournalUnavailable
+            | Self::AnswerUnacknowledged
+            | Self::NothingToResume
             | Self::EngineFault
             | Self::HarnessUnavailable
             | Self::Capacity

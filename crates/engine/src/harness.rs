@@ -9,6 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use causeway_contract::id::{ConversationId, Name, Reference, RunId};
 
+use causeway_store::model::Owner;
+
 use crate::failure::Failure;
 
 /// Starts turns of one agent. One value serves all runs of the agent.
@@ -58,6 +60,8 @@ pub trait Harness: Send + Sync + 'static {
 pub struct Turn {
     /// The agent.
     pub agent_id: Name<'static>,
+    /// Whose conversation it is: two owners may give theirs the same id.
+    pub owner: Owner,
     /// The conversation.
     pub conversation_id: ConversationId<'static>,
     /// The conversation's epoch: `clear` begins the next one, which shares nothing with the one before.

@@ -164,6 +164,7 @@ mod tests {
 
     fn turn(conversation: &'static str, input: TurnInput) -> Turn {
         Turn {
+            owner: causeway_store::model::Owner::local(),
             agent_id: Name::new("tour").unwrap(),
             conversation_id: ConversationId::new(conversation).unwrap(),
             epoch: 0,

@@ -20,6 +20,7 @@ use crate::error::OpenError;
 use crate::failpoint::{self, hit};
 use crate::failure::Failure;
 use crate::metrics::count;
+use crate::uncertain::Why;
 
 /// A run that lost its store.
 #[derive(Clone, Debug)]
@@ -49,6 +50,11 @@ impl Repairs {
         let _ = self.lost.send(lost);
     }
 
+    /// Changes when the engine stops, or is gone.
+    pub(crate) fn stopped(&self) -> watch::Receiver<bool> {
+        self.stop.subscribe()
+    }
+
     pub(crate) fn stop(&self) {
         self.stop.send_replace(true);
     }
@@ -75,7 +81,7 @@ pub(crate) async fn recover(inner: &Arc<Inner>) -> Result<(), OpenError> {
 pub(crate) fn spawn(inner: &Arc<Inner>, mut lost: mpsc::UnboundedReceiver<Lost>) {
     let store = Arc::clone(&inner.store);
     let interval = inner.settings.repair_interval;
-    let mut stop = inner.repairs.stop.subscribe();
+    let mut stop = inner.repairs.stopped();
     let weak = Arc::downgrade(inner);
     tokio::spawn(async move {
         let mut waiting: Vec<Lost> = Vec::new();
@@ -117,9 +123,12 @@ async fn retry(store: &Arc<dyn Store>, waiting: Vec<Lost>, inner: &std::sync::We
 pub(crate) async fn close(store: &Arc<dyn Store>, run: &Lost) -> Result<Option<Status>, Error> {
     let mut tries = 0;
     loop {
-        let Some((tail, status)) = closing_records(store, run).await? else {
+        let Some(Ending { tail, status, why }) = closing_records(store, run).await? else {
             return Ok(None);
         };
+        if let Some(why) = why {
+            note_cause(store, &run.run_id, why).await;
+        }
         hit(failpoint::CLOSE);
         match store.close_run(&run.run_id, tail).await {
             Ok(()) => {
@@ -134,8 +143,24 @@ pub(crate) async fn close(store: &Arc<dyn Store>, run: &Lost) -> Result<Option<S
     }
 }
 
+/// Notes for operators why a run is uncertain. Nothing depends on it.
+pub(crate) async fn note_cause(store: &Arc<dyn Store>, run_id: &RunId<'_>, why: Why) {
+    tracing::warn!(%run_id, why = why.as_str(), "the run is uncertain: {}; {}", why.happened(), why.next());
+    if let Err(error) = store.note_cause(run_id, why.as_str()).await {
+        tracing::debug!(%run_id, %error, "why the run is uncertain was not kept");
+    }
+}
+
+/// How a run is closed.
+struct Ending {
+    tail: Vec<Record>,
+    status: Status,
+    /// Where it is uncertain.
+    why: Option<Why>,
+}
+
 /// What to append so that the run is over, from what its log holds.
-async fn closing_records(store: &Arc<dyn Store>, run: &Lost) -> Result<Option<(Vec<Record>, Status)>, Error> {
+async fn closing_records(store: &Arc<dyn Store>, run: &Lost) -> Result<Option<Ending>, Error> {
     let mut coordinator: Option<Coordinator> = None;
     let mut after: Option<Sequence> = None;
     let mut unreadable = false;
@@ -167,14 +192,17 @@ async fn closing_records(store: &Arc<dyn Store>, run: &Lost) -> Result<Option<(V
     let Some(mut coordinator) = coordinator.filter(|_| !unreadable) else {
         tracing::error!(run_id = %run.run_id, "the log of this run is damaged; it is closed as uncertain");
         let event = draft(Failure::DurabilityUncertain);
-        return Ok(Some((vec![Record::from_event(&event)], Status::Uncertain)));
+        let tail = vec![Record::from_event(&event)];
+        return Ok(Some(Ending { tail, status: Status::Uncertain, why: Some(Why::LogDamaged) }));
     };
     let mut effects = Vec::new();
     coordinator.apply(Input::new(clock::now(), Signal::Crashed(run.crash)), &mut effects);
     Ok(effects.into_iter().find_map(|effect| match effect {
-        Effect::Commit(commit) => {
-            Some((commit.events.iter().map(Record::from_event).collect(), commit.status))
-        }
+        Effect::Commit(commit) => Some(Ending {
+            tail: commit.events.iter().map(Record::from_event).collect(),
+            status: commit.status,
+            why: (commit.status == Status::Uncertain).then(|| run.crash.why()),
+        }),
         Effect::Open(_)
         | Effect::Append(_)
         | Effect::ReadOutcome

@@ -115,7 +115,7 @@ impl Engine {
             let left = inner.store.stale_threads(&owner, &conversation_id, FORGOTTEN_AT_ONCE).await;
             let mut left = left.unwrap_or_default();
             left.retain(|thread| thread.epoch < epoch);
-            let gone = forget(&inner, &conversation_id, left).await;
+            let gone = forget(&inner, &owner, &conversation_id, left).await;
             if let Err(error) = inner.store.threads_forgotten(&gone).await {
                 tracing::debug!(%error, "forgotten threads were not noted");
             }
@@ -137,10 +137,11 @@ impl Engine {
         hit(failpoint::DELETE);
         let deleted = self.inner.store.delete_conversation(owner, conversation_id).await?;
         hit(failpoint::DELETE_DONE);
-        let (inner, conversation_id) = (Arc::clone(&self.inner), conversation_id.clone().into_owned());
+        let inner = Arc::clone(&self.inner);
+        let (owner, conversation_id) = (owner.clone(), conversation_id.clone().into_owned());
         let threads = deleted.threads.clone();
         // On a task of its own: it goes on when the caller goes away.
-        let forgetting = tokio::spawn(async move { forget(&inner, &conversation_id, threads).await });
+        let forgetting = tokio::spawn(async move { forget(&inner, &owner, &conversation_id, threads).await });
         if tokio::time::timeout(FORGETTING, forgetting).await.is_err() {
             tracing::warn!("the workers of a deleted conversation take long to forget it");
         }
@@ -152,6 +153,7 @@ impl Engine {
 /// are gone.
 async fn forget(
     inner: &Inner,
+    owner: &Owner,
     conversation_id: &ConversationId<'static>,
     threads: Vec<StaleThread>,
 ) -> Vec<RunId<'static>> {
@@ -166,6 +168,7 @@ async fn forget(
         let (Ok(agent), Some(last)) = (inner.agent(&agent_id), threads.last()) else { continue };
         let turn = Turn {
             agent_id: agent.config.id.clone(),
+            owner: owner.clone(),
             conversation_id: conversation_id.clone(),
             epoch,
             run_id: last.run_id.clone(),
@@ -217,6 +220,8 @@ async fn resume(inner: &Arc<Inner>, request: AnswerRun) -> Result<Started, Error
     answer::check(&asked.request, &request.answer, &agent.config.limits)?;
     let private = interrupt.snapshot.as_str();
     let value = agent.translator.resume_value(private, &request.answer)?;
+    let edits = agent.translator.edits(private, &request.answer);
+    answer::check_edits(&asked.request, &edits, &agent.config.schemas, &agent.config.limits)?;
     // An answer must not be used up for want of a worker. Where it is too late, the store knows whether it is the same.
     if open.is_ok() && !agent.harness.has_room() {
         return Err(Error::AtCapacity { id: agent.config.id.to_string() });
@@ -277,7 +282,10 @@ fn still_open(interrupt: &Interrupt) -> Result<(), Refusal> {
     match (&interrupt.resumed_by, interrupt.summary.is_open_at(clock::now().unix_millis())) {
         (Some(resumed_by), _) => Err(Refusal::InterruptConsumed { resumed_by: resumed_by.clone() }),
         (None, true) => Ok(()),
-        (None, false) => Err(Refusal::InterruptClosed),
+        (None, false) => Err(match interrupt.summary.status {
+            InterruptStatus::Pending | InterruptStatus::Expired => Refusal::InterruptExpired,
+            InterruptStatus::Consumed | InterruptStatus::Voided => Refusal::InterruptClosed,
+        }),
     }
 }
 

@@ -13,10 +13,12 @@ use causeway_contract::timestamp::Timestamp;
 use causeway_lifecycle::Thread;
 use causeway_store::Record;
 use causeway_store::model::{
-    self, ConsumeInterrupt, Epoch, Idempotency, OpenRun, Opened, Owner, Revision, StaleThread,
+    self, ConsumeInterrupt, Epoch, Generation, Idempotency, Open, OpenRun, Opened, Owner, Revision,
+    StaleThread,
 };
 use causeway_store::record::Payload;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::clock;
 use crate::coordinator::{Closing, Coordinator, Crash, Effect, Input, Run, Signal};
@@ -27,7 +29,7 @@ use crate::failpoint::{self, hit};
 use crate::feed::Feed;
 use crate::harness::{Turn, TurnInput};
 use crate::metrics::count;
-use crate::repair::Lost;
+use crate::repair::{Lost, backoff};
 
 /// How many threads a worker is told to forget with one turn.
 const FORGET_AT_ONCE: usize = 64;
@@ -102,6 +104,9 @@ pub(crate) async fn begin(
         started: opening.started,
         limits: agent.config.limits.clone(),
     });
+    if let Some(schemas) = agent.translator.schemas() {
+        coordinator = coordinator.schemas(schemas);
+    }
     let first = first_record(&mut coordinator, opening.draft)?;
     let thread_id: Arc<str> = Arc::from(run_id.as_str());
     let open = OpenRun {
@@ -123,6 +128,7 @@ pub(crate) async fn begin(
     // Before the run is in the log, so that nobody who finds it there finds it undriven.
     let (feed, asked) = register(inner, &agent, &run_id);
     let mut undriven = Undriven::new(inner, &agent, &run_id, &conversation_id, &feed);
+    let lost_by = if answers.is_some() { Crash::Unacknowledged } else { Crash::Journal };
     let opened = match answers {
         None => {
             hit(failpoint::OPEN);
@@ -140,6 +146,16 @@ pub(crate) async fn begin(
         }
     };
     let opened = match opened {
+        Err(causeway_store::Error::Unknown(trouble)) => {
+            tracing::warn!(%run_id, %trouble, "the answer of the store to a start was lost");
+            match landed(inner, &owner, &conversation_id, &agent, &run_id).await {
+                Some(open) => Ok(Opened::New(open)),
+                None => Err(causeway_store::Error::Unknown(trouble)),
+            }
+        }
+        known => known,
+    };
+    let opened = match opened {
         Ok(Opened::New(opened)) => opened,
         Ok(Opened::Replayed(run)) => {
             undriven.never_opened();
@@ -148,7 +164,7 @@ pub(crate) async fn begin(
         Err(error) => {
             match &error {
                 // If it did land, nobody drives it: it gets its terminal as soon as the store can be asked.
-                causeway_store::Error::Unknown(_) => undriven.lost_by(Crash::Journal),
+                causeway_store::Error::Unknown(_) => undriven.lost_by(lost_by),
                 _other => undriven.never_opened(),
             }
             return Err(error.into());
@@ -160,6 +176,7 @@ pub(crate) async fn begin(
     let stale = stale_threads(inner, &owner, &conversation_id, &agent, opened.epoch).await;
     let turn = Turn {
         agent_id: agent.config.id.clone(),
+        owner,
         conversation_id,
         epoch: opened.epoch.value(),
         run_id: run_id.clone(),
@@ -178,6 +195,41 @@ pub(crate) async fn begin(
         drop(driven);
     });
     Ok(Started { run_id, replayed: false })
+}
+
+/// The run that a lost answer of the store spoke of, if it is in the log and still ours: nobody else knows its id, so
+/// it can be driven as if the answer had come.
+async fn landed(
+    inner: &Inner,
+    owner: &Owner,
+    conversation_id: &ConversationId<'_>,
+    agent: &Agent,
+    run_id: &RunId<'_>,
+) -> Option<Open> {
+    let until = Instant::now() + inner.settings.store_patience;
+    let mut tries = 0;
+    loop {
+        let found = async {
+            let model::Outcome::Running { generation, .. } = inner.store.outcome(run_id).await? else {
+                return Ok(None);
+            };
+            if generation != Generation::new(1) {
+                return Ok(None); // taken over: it gets its terminal elsewhere
+            }
+            let epoch = inner.store.run(owner, run_id).await?.epoch;
+            let base = inner.store.load_head(owner, conversation_id, &agent.config.id).await?;
+            Ok::<_, causeway_store::Error>(Some(Open { generation, epoch, base }))
+        };
+        match found.await {
+            Ok(found) => return found,
+            Err(error) => tracing::warn!(%run_id, %error, "whether a start landed cannot be read yet"),
+        }
+        if Instant::now() >= until {
+            return None;
+        }
+        tokio::time::sleep(backoff(tries)).await;
+        tries += 1;
+    }
 }
 
 /// Whether opening the run would only fail for want of a worker. Where the store says no (busy, interrupt pending), or

@@ -2,12 +2,15 @@
 //!
 //! Refuses harnesses that the adapter registry does not know.
 
+use std::sync::Arc;
+
 use causeway_adapter::recording::Split;
 use causeway_adapter::registry::{self, Harness};
-use causeway_adapter::turn::{Answer, AnswerError, Options};
+use causeway_adapter::turn::{Answer, AnswerError, Edited, Options};
 use causeway_adapter::{Adapter, Output, Turn};
 use causeway_contract::event::{EventData, EventDraft, RunStarted};
 use causeway_contract::id::HarnessId;
+use causeway_lifecycle::ToolSchemas;
 
 use crate::clock::UuidIds;
 use crate::config::AgentConfig;
@@ -18,6 +21,8 @@ pub(crate) struct Translator {
     harness: &'static Harness,
     harness_id: HarnessId<'static>,
     options: Options,
+    /// For streamed arguments.
+    schemas: Option<Arc<dyn ToolSchemas>>,
 }
 
 /// An adapter, and its first word.
@@ -46,7 +51,10 @@ impl Translator {
             .strip_escapes(agent.strip_escapes)
             .redact_content(agent.redact_content)
             .limits(agent.limits.clone());
-        Ok(Self { harness, harness_id, options })
+        // What is shown may differ from what runs where secrets or escapes are taken out: then it proves nothing.
+        let as_it_runs = !agent.redact_content && !agent.strip_escapes && !agent.schemas.is_empty();
+        let schemas = as_it_runs.then(|| Arc::new(agent.schemas.clone()) as Arc<dyn ToolSchemas>);
+        Ok(Self { harness, harness_id, options, schemas })
     }
 
     /// The canonical name of the harness.
@@ -67,12 +75,27 @@ impl Translator {
         self.harness.resume_value(private, answer)
     }
 
+    /// What the edits of an answer make of their calls.
+    pub(crate) fn edits(&self, private: &str, answer: &Answer) -> Vec<Edited> {
+        self.harness.edits(private, answer)
+    }
+
+    /// The schemas that streamed arguments must satisfy.
+    pub(crate) fn schemas(&self) -> Option<Arc<dyn ToolSchemas>> {
+        self.schemas.clone()
+    }
+
     /// An adapter for one turn behind the yield check, with the `run.started` that it begins with.
     ///
     /// # Errors
     /// The adapter begins with something else: its fault.
     pub(crate) fn open(&self, turn: Turn) -> Result<Opening, Error> {
-        let mut adapter = self.harness.adapter(turn, self.options.clone(), Box::new(UuidIds));
+        let mut adapter = self.harness.informed_adapter(
+            turn,
+            self.options.clone(),
+            Box::new(UuidIds),
+            self.schemas.clone(),
+        );
         match adapter.poll() {
             Some(Output::Draft(draft)) => match &draft.data {
                 EventData::RunStarted(started) => {

@@ -1,4 +1,5 @@
 //! Answers to interrupts: one run for one answer, from the committed head, whatever fails and whoever else answers.
+//! It is one piece, since every test stands on the same rig.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[path = "support/harness.rs"]
@@ -13,8 +14,10 @@ use causeway_contract::id::{ConversationId, RunId, ToolCallId};
 use causeway_contract::json::JsonObject;
 use causeway_contract::limits::Limits;
 use causeway_engine::answer::{Answer, AnswerRun, Decided};
+use causeway_engine::config::Thread;
 use causeway_engine::harness::TurnInput;
-use causeway_engine::{AgentConfig, Engine, Error};
+use causeway_engine::schema::{Schemas, ToolSchema};
+use causeway_engine::{AgentConfig, Engine, Error, Misfit};
 use causeway_store::error::{Cause, Refusal};
 use causeway_store::faulty::{Fault, FaultyStore, On};
 use causeway_store::model::{Interrupt, InterruptStatus, Owner, Revision, Run, RunFilter, Status};
@@ -238,6 +241,93 @@ async fn an_answer_that_does_not_fit_changes_nothing() {
     assert!(records[1].data.as_str().contains(r#""arguments":{"n":2}"#), "the arguments that run");
 }
 
+/// The tool `restart` takes a number of at most nine, and a token of nine letters.
+fn schemas() -> Schemas {
+    let schema = ToolSchema::compile(
+        r#"{"type":"object","properties":{"n":{"type":"integer","maximum":9},"token":{"pattern":"^[a-z]{9}$"}},"required":["n"]}"#,
+    );
+    [("restart".to_owned(), schema.unwrap())].into_iter().collect()
+}
+
+#[tokio::test]
+async fn edited_arguments_satisfy_the_schema_of_their_tool() {
+    let rig =
+        Rig::with([asking("h1"), approved("h2")], |agent| AgentConfig { schemas: schemas(), ..agent }).await;
+    let interrupt = rig.interrupted().await;
+    let edit = |text: &'static str| {
+        let edited_args = Some(JsonObject::parse(text, &Limits::DEFAULT).unwrap());
+        Answer::Decisions(vec![Decided { edited_args, ..decide("c1", Decision::Edit) }])
+    };
+    for (text, place) in [
+        (r#"{"n":6100}"#, r#"at "/n" (schema: "/properties/n/maximum")"#),
+        ("{}", r#"at "" (schema: "/required")"#),
+    ] {
+        let error = rig.engine.resume(answers(&interrupt, edit(text))).await.unwrap_err();
+        assert!(matches!(error, Error::DoesNotFit(Misfit::NotOfSchema { .. })), "{error:?}");
+        let why = format!("the edited arguments of call c1 do not satisfy the schema of its tool {place}");
+        assert_eq!(error.to_string(), why);
+    }
+    assert_eq!((rig.status(&interrupt.run_id).await, rig.turns()), (InterruptStatus::Pending, 1));
+    let (_, told) = rig.goes_on(answers(&interrupt, edit(r#"{"n":9}"#))).await;
+    assert!(told.ends_with("run.finished"), "{told}");
+}
+
+#[tokio::test]
+async fn an_edit_that_keeps_a_hidden_secret_is_judged_by_what_will_run() {
+    let token = "Bearer abcdefghijklmnop0123456789";
+    let asked = format!(r#""args":{{"n":1,"token":"{token}"}}"#);
+    let steps = asking("h1").into_iter().map(|step| match step {
+        Step::Line(line) => Step::Line(line.replace(r#""args":{"n":1}"#, &asked)),
+        other => other,
+    });
+    let schema =
+        ToolSchema::compile(r#"{"properties":{"token":{"pattern":"^Bearer [a-z0-9]{26}$"}}}"#).unwrap();
+    let schemas: Schemas = [("restart".to_owned(), schema)].into_iter().collect();
+    let rig = Rig::with([steps.collect(), approved("h2")], |agent| AgentConfig {
+        redact_content: true,
+        schemas,
+        ..agent
+    })
+    .await;
+    let interrupt = rig.interrupted().await;
+    assert!(!interrupt.request.as_str().contains("abcdef"), "{}", interrupt.request.as_str());
+    let edit = |text: &'static str| {
+        let edited_args = Some(JsonObject::parse(text, &Limits::DEFAULT).unwrap());
+        Answer::Decisions(vec![Decided { edited_args, ..decide("c1", Decision::Edit) }])
+    };
+    let error =
+        rig.engine.resume(answers(&interrupt, edit(r#"{"n":2,"token":"Bearer X"}"#))).await.unwrap_err();
+    assert!(matches!(error, Error::DoesNotFit(Misfit::NotOfSchema { .. })), "{error:?}");
+    rig.goes_on(answers(&interrupt, edit(r#"{"n":2,"token":"Bearer [redacted]"}"#))).await;
+    assert!(rig.resume_value(1).contains(token), "the tool gets the original");
+}
+
+#[tokio::test]
+async fn a_finished_call_whose_streamed_arguments_break_the_schema_ends_the_run() {
+    let chunk = |args: &str| {
+        Step::Line(format!(
+            r#"{{"kind":"chunk","run_id":"r","ns":[],"mode":"messages","data":[{{"type":"AIMessageChunk","id":"m","content":"","tool_call_chunks":[{{"name":"restart","args":"{args}","id":"c1","index":0,"type":"tool_call_chunk"}}]}},{{"langgraph_node":"model","langgraph_checkpoint_ns":"model:1"}}]}}"#
+        ))
+    };
+    for (args, ends) in
+        [(r#"{\"n\":6100}"#, "run.error harness_event_invalid"), (r#"{\"n\":6}"#, "run.finished")]
+    {
+        let whole = call("c1");
+        let whole = match whole {
+            Step::Line(line) => Step::Line(line.replace(r#"{"n":1}"#, &args.replace('\\', ""))),
+            other => other,
+        };
+        let turn = vec![begin(), chunk(args), whole, result("c1", "success", "done"), end("h1")];
+        let rig =
+            Rig::with([turn], |agent| AgentConfig { schemas: schemas(), stream_arguments: true, ..agent })
+                .await;
+        let run_id = start(&rig.engine, "c").await;
+        let records = follow(&rig.engine, &run_id, None).await.unwrap();
+        let told = story(&records);
+        assert!(told.contains("tool.arguments.delta") && told.ends_with(ends), "{args}: {told}");
+    }
+}
+
 #[tokio::test]
 async fn a_batch_is_decided_call_by_call() {
     let rig = Rig::new([
@@ -337,9 +427,9 @@ async fn an_interrupt_outlives_its_engine() {
     assert_eq!(rig.base(1), Some("h1".to_owned()));
 }
 
-/// 64 answers at once, 20 times over (`CAUSEWAY_RACE_ROUNDS` sets how often); half of them approve, half reject.
+/// 64 answers at once, 200 times over (`CAUSEWAY_RACE_ROUNDS` sets how often); half of them approve, half reject.
 async fn race(store: Arc<dyn Store>) {
-    let rounds = std::env::var("CAUSEWAY_RACE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(20);
+    let rounds = std::env::var("CAUSEWAY_RACE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(200);
     for round in 0..rounds {
         let harness = Scripted::new([asking("h1"), approved("h2")]);
         let engine = engine(agent(&harness), Arc::clone(&store)).await;
@@ -400,7 +490,7 @@ async fn an_expired_interrupt_is_recorded_so_and_takes_no_answer() {
     .await;
     let interrupt = rig.interrupted().await;
     let late = rig.engine.resume(answers(&interrupt, approve())).await.unwrap_err();
-    assert_eq!(refusal(late), Refusal::InterruptClosed);
+    assert_eq!(refusal(late), Refusal::InterruptExpired);
     assert_eq!(rig.status(&interrupt.run_id).await, InterruptStatus::Expired);
     let pending = rig.engine.pending_interrupt(&Owner::local(), &conversation(), None).await.unwrap();
     assert_eq!(pending, None);
@@ -409,6 +499,30 @@ async fn an_expired_interrupt_is_recorded_so_and_takes_no_answer() {
     let next = start(&rig.engine, "c").await;
     follow(&rig.engine, &next, None).await.unwrap();
     assert_eq!(rig.base(1), Some("h1".to_owned()));
+}
+
+#[tokio::test]
+async fn an_interrupt_expires_at_its_time_without_a_look_also_across_a_restart() {
+    let expiring = |agent| AgentConfig { interrupt_expiry: Some(Duration::from_millis(300)), ..agent };
+    let rig = Rig::with([asking("h1"), asking("h1")], expiring).await;
+    let interrupt = rig.interrupted().await;
+    let marked = |run_id: RunId<'static>| {
+        let store = rig.store.clone(); // the store itself: nothing here looks for what has expired
+        async move {
+            while store.interrupt(&Owner::local(), &run_id).await.unwrap().summary.status
+                != InterruptStatus::Expired
+            {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    };
+    let patience = Duration::from_secs(60);
+    tokio::time::timeout(patience, marked(interrupt.run_id.clone())).await.expect("it expires by itself");
+    // The next one expires while no engine runs.
+    let interrupt = rig.interrupted().await;
+    rig.engine.shutdown(Duration::ZERO).await;
+    let _next = engine(expiring(agent(&Scripted::new([]))), Arc::new(rig.store.clone())).await;
+    tokio::time::timeout(patience, marked(interrupt.run_id.clone())).await.expect("the next engine marks it");
 }
 
 #[tokio::test]
@@ -443,12 +557,31 @@ async fn an_answer_that_was_not_stored_leaves_the_interrupt_to_another() {
 }
 
 #[tokio::test]
-async fn an_answer_whose_outcome_was_lost_is_found_under_its_key_and_never_executed_twice() {
+async fn an_answer_whose_acknowledgement_was_lost_is_found_out_about_and_goes_on() {
     let rig = Rig::new([asking("h1"), approved("h2")]).await;
     let interrupt = rig.interrupted().await;
     rig.store.fail_next(On::Consume, Fault::UnknownAfterApply);
+    let (run_id, told) = rig.goes_on(with_key(answers(&interrupt, approve()), "k")).await;
+    assert!(told.ends_with("run.finished"), "{told}");
+    assert_eq!((rig.base(1), rig.turns()), (Some("h1".to_owned()), 2), "from the committed head, once");
+    let again = rig.engine.resume(with_key(answers(&interrupt, approve()), "k")).await.unwrap();
+    assert_eq!((again.run_id, again.replayed), (run_id, true));
+}
+
+#[tokio::test]
+async fn an_answer_of_which_nothing_can_be_found_out_is_never_executed_and_says_so() {
+    let harness = Scripted::new([asking("h1"), approved("h2")]);
+    let store = FaultyStore::new(Arc::new(MemoryStore::new()));
+    let mut settings = harness::settings();
+    settings.store_patience = Duration::from_millis(100);
+    let engine = Engine::open(settings, vec![agent(&harness)], Arc::new(store.clone())).await.unwrap();
+    let rig = Rig { engine, harness, store };
+    let interrupt = rig.interrupted().await;
+    rig.store.fail_next(On::Consume, Fault::UnknownAfterApply);
+    rig.store.fail_always(On::Outcome, Fault::Unavailable(Cause::Io));
     let lost = rig.engine.resume(with_key(answers(&interrupt, approve()), "k")).await.unwrap_err();
     assert!(matches!(lost, Error::OutcomeUnknown(_)), "{lost:?}");
+    rig.store.heal();
     let found = rig.engine.resume(with_key(answers(&interrupt, approve()), "k")).await.unwrap();
     assert!(found.replayed);
     let other = rig.engine.resume(answers(&interrupt, reject())).await.unwrap_err();
@@ -459,7 +592,22 @@ async fn an_answer_whose_outcome_was_lost_is_found_under_its_key_and_never_execu
         }
     };
     tokio::time::timeout(Duration::from_secs(60), ended).await.expect("it gets its terminal");
+    let run = rig.run(&found.run_id).await;
+    let error = run.error.unwrap();
+    assert!(error.as_str().contains("\"answer_unacknowledged\""), "{}", error.as_str());
+    assert!(error.as_str().contains("\"retryable\":false"), "{}", error.as_str());
     assert_eq!(rig.turns(), 1, "nobody was there to drive it");
+}
+
+#[tokio::test]
+async fn an_agent_that_keeps_no_state_asks_nobody() {
+    let ephemeral = |agent| AgentConfig { thread: Thread::Ephemeral, ..agent };
+    let rig = Rig::with([asking("h1")], ephemeral).await;
+    let run_id = start(&rig.engine, "c").await;
+    let told = story(&follow(&rig.engine, &run_id, None).await.unwrap());
+    assert!(told.ends_with("tool.started; run.error interrupt_not_resumable"), "{told}");
+    assert_eq!(rig.run(&run_id).await.status, Status::Error);
+    assert_eq!(rig.engine.pending_interrupts(&Owner::local()).await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -469,7 +617,8 @@ async fn an_answer_whose_run_is_not_committed_leaves_nothing_but_its_record() {
     rig.store.fail_next(On::CommitFinal, Fault::Refused(Refusal::NoInterrupt));
     let (run_id, told) = rig.goes_on(answers(&interrupt, approve())).await;
     assert!(told.ends_with("run.error thread_durability_uncertain"), "{told}");
-    assert_eq!(rig.run(&run_id).await.status, Status::Uncertain);
+    let run = rig.run(&run_id).await;
+    assert_eq!((run.status, run.cause.as_deref()), (Status::Uncertain, Some("commit_refused")));
     let second = rig.engine.resume(answers(&interrupt, reject())).await.unwrap_err();
     assert_eq!(refusal(second), Refusal::InterruptConsumed { resumed_by: run_id });
     let next = start(&rig.engine, "c").await;

@@ -264,6 +264,7 @@ async fn a_pause_is_answered_in_another_process_with_what_the_adapter_builds() {
             Demand { agent_id: "helper".to_owned(), harness_id: "deepagents".to_owned(), restore: true };
         let process = Process::new(demand, config, dir.path()).unwrap();
         let mut turn = Turn {
+            owner: Owner::local(),
             agent_id: Name::new("helper").unwrap(),
             conversation_id: conversation(),
             epoch: 1,

@@ -173,6 +173,8 @@ async fn a_disk_that_fills_up_in_mid_run_leaves_an_uncertain_run() {
     rig.store.heal();
     let all = settled(&rig, &run_id).await;
     assert_eq!(all, "run.started; text.started; text.delta; run.error thread_durability_uncertain");
+    let run = rig.engine.run(&Owner::local(), &run_id).await.unwrap();
+    assert_eq!(run.cause.as_deref(), Some("journal_lost"));
 }
 
 #[tokio::test]
@@ -207,9 +209,20 @@ async fn an_error_that_cannot_be_written_at_once_is_written_later() {
 
 #[tokio::test]
 async fn a_start_whose_answer_was_lost_leaves_no_run_that_nobody_drives() {
-    for fault in [Fault::UnknownAfterApply, Fault::UnknownBeforeApply] {
+    let known = rig([answer("h1")]).await;
+    known.store.fail_next(On::Open, Fault::UnknownAfterApply);
+    let run_id = start(&known.engine, "c").await;
+    assert_eq!(
+        story(&follow(&known.engine, &run_id, None).await.unwrap()),
+        TEXT,
+        "it had landed, and is driven"
+    );
+    for unreadable in [false, true] {
         let rig = rig([]).await;
-        rig.store.fail_next(On::Open, fault);
+        rig.store.fail_next(On::Open, Fault::UnknownBeforeApply);
+        if unreadable {
+            rig.store.fail_always(On::Outcome, Fault::Unavailable(Cause::Io));
+        }
         assert!(matches!(rig.engine.start(request("c")).await, Err(Error::OutcomeUnknown(_))));
         for _ in 0..3000 {
             let runs = rig.engine.runs(&Owner::local(), &Default::default(), 10, None).await.unwrap().runs;
@@ -223,10 +236,21 @@ async fn a_start_whose_answer_was_lost_leaves_no_run_that_nobody_drives() {
 }
 
 #[tokio::test]
-async fn a_start_that_is_still_in_hand_when_its_run_is_looked_for_is_closed_all_the_same() {
+async fn a_start_that_is_still_in_hand_when_its_run_is_looked_for_is_driven_or_closed() {
+    let waited = rig([answer("h1")]).await;
+    waited.store.fail_next(On::Open, Fault::UnknownInHand);
+    let run_id = start(&waited.engine, "c").await;
+    assert_eq!(
+        story(&follow(&waited.engine, &run_id, None).await.unwrap()),
+        TEXT,
+        "it is waited for, and driven"
+    );
+    // Where that cannot be asked in time, repair asks.
     let rig = rig([]).await;
     rig.store.fail_next(On::Open, Fault::UnknownInHand);
+    rig.store.fail_always(On::Outcome, Fault::Unavailable(Cause::Io));
     assert!(matches!(rig.engine.start(request("c")).await, Err(Error::OutcomeUnknown(_))));
+    rig.store.heal();
     let mut ended = Vec::new();
     for _ in 0..3000 {
         let runs = rig.engine.runs(&Owner::local(), &Default::default(), 10, None).await.unwrap().runs;

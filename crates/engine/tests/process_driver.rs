@@ -16,6 +16,7 @@ use causeway_engine::config::{ProcessConfig, Scope};
 use causeway_engine::failure::Failure;
 use causeway_engine::harness::{Harness, Item, Session, Trouble, Turn, TurnEnd, TurnInput};
 use causeway_engine::process::{Demand, Process};
+use causeway_store::model::Owner;
 use tempfile::TempDir;
 
 /// No wait in these tests is longer.
@@ -94,6 +95,7 @@ fn next_number() -> u32 {
 fn message(conversation: &str, text: &str) -> Turn {
     let number = next_number();
     Turn {
+        owner: Owner::local(),
         agent_id: Name::new("helper".to_owned()).unwrap(),
         conversation_id: ConversationId::new(conversation.to_owned()).unwrap(),
         epoch: 1,

@@ -13,6 +13,7 @@ mod order;
 pub mod report;
 pub mod rule;
 pub mod run;
+pub mod schemas;
 mod table;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -22,6 +23,7 @@ pub mod violation;
 
 pub use lint::{Lint, Linter};
 pub use rule::{Rule, Verdict};
+pub use schemas::{Mismatch, ToolSchemas};
 pub use validator::{Boundary, Thread, Validator};
 pub use violation::Violation;
 

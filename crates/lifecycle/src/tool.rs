@@ -1,11 +1,15 @@
 //! R06 and R07: a call starts before its arguments and its end, and ends once, either finished or failed. Also
-//! `payload` for streamed arguments: they must not compete with whole ones, and must be one JSON object in the end.
+//! `payload` for streamed arguments: they must not compete with whole ones, and must be one JSON object in the end that
+//! satisfies the tool's schema where it is known.
+
+use std::sync::Arc;
 
 use causeway_contract::event::{EventData, EventType, ToolArgumentsDelta, ToolStarted};
 use causeway_contract::id::Name;
 use causeway_contract::json;
 
 use crate::budget::Budget;
+use crate::schemas::ToolSchemas;
 use crate::table::{Slot, Table};
 use crate::violation::Violation;
 
@@ -61,11 +65,16 @@ pub(crate) enum Step {
 pub(crate) struct Tools {
     calls: Table<Call>,
     open: usize,
+    schemas: Option<Arc<dyn ToolSchemas>>,
 }
 
 impl Tools {
     pub(crate) fn new() -> Self {
-        Self { calls: Table::new(), open: 0 }
+        Self { calls: Table::new(), open: 0, schemas: None }
+    }
+
+    pub(crate) fn know(&mut self, schemas: Arc<dyn ToolSchemas>) {
+        self.schemas = Some(schemas);
     }
 
     pub(crate) fn check_start(&self, id: &str, budget: &Budget) -> Result<Step, Violation> {
@@ -89,13 +98,19 @@ impl Tools {
         Ok(Step::Arguments { slot })
     }
 
-    /// Streamed arguments must parse strictly; a call whose arguments were cut can only fail.
+    /// Streamed arguments must parse strictly and satisfy the tool's schema where it is known; a call whose arguments
+    /// were cut can only fail.
     pub(crate) fn check_finish(&self, id: &str, budget: &Budget) -> Result<Step, Violation> {
         let (slot, call) = self.open_call(id, EventType::ToolFinished)?;
-        if let Arguments::Streamed(text) = &call.arguments
-            && json::check_object(text, budget.limits()).is_err()
-        {
-            return Err(Violation::ArgumentsNotJson { id: id.to_owned() });
+        if let Arguments::Streamed(text) = &call.arguments {
+            if json::check_object(text, budget.limits()).is_err() {
+                return Err(Violation::ArgumentsNotJson { id: id.to_owned() });
+            }
+            if let Some(schemas) = &self.schemas
+                && let Err(mismatch) = schemas.check(call.tool_name.as_str(), text)
+            {
+                return Err(Violation::ArgumentsNotOfSchema { id: id.to_owned(), mismatch });
+            }
         }
         Self::check_no_namespace(id, call)?;
         Ok(Step::Finish { slot })

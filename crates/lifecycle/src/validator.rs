@@ -5,6 +5,8 @@
 //! only then is the event applied. Work per event is constant (streamed arguments are parsed once, at the call's end),
 //! memory is bounded by [`Limits`]: ids and names by the counts and bytes of a run, argument text by the bytes of a run.
 
+use std::sync::Arc;
+
 use causeway_contract::event::{
     Event, EventData, EventDraft, RunFinished, RunInterrupted, Sequence, SideEffectStatus,
 };
@@ -19,6 +21,7 @@ use crate::message::{self, MessageKind, Messages};
 use crate::namespace::{self, Namespaces, OpenNamespace};
 use crate::order::Order;
 use crate::run::{self, Run, Terminal};
+use crate::schemas::ToolSchemas;
 use crate::table::Slot;
 use crate::tool::{self, Tools};
 use crate::violation::Violation;
@@ -118,6 +121,12 @@ impl Validator {
     /// The same for recorded streams, where a receipt cannot be seen and R14 is taken on trust.
     pub fn offline(mut self) -> Self {
         self.receipts = Receipts::Unseen;
+        self
+    }
+
+    /// The same that knows the schemas of tools: streamed arguments of a call that finishes must satisfy them.
+    pub fn schemas(mut self, schemas: Arc<dyn ToolSchemas>) -> Self {
+        self.tools.know(schemas);
         self
     }
 

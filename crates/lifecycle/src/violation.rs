@@ -10,6 +10,7 @@ use causeway_contract::event::{Durability, EventType, InterruptReason};
 
 use crate::message::MessageKind;
 use crate::rule::{Rule, Verdict};
+use crate::schemas::Mismatch;
 
 /// A v1 event in the wrong place, or a stream that ends too early.
 #[allow(missing_docs, reason = "the text of each variant names its fields")]
@@ -78,6 +79,9 @@ pub enum Violation {
     /// `payload`
     #[error("the streamed arguments of tool call {id} are not one JSON object")]
     ArgumentsNotJson { id: String },
+    /// `payload`
+    #[error("the streamed arguments of tool call {id} do not satisfy the schema of its tool {mismatch}")]
+    ArgumentsNotOfSchema { id: String, mismatch: Mismatch },
 
     /// R08
     #[error("interrupt {id} is the second of this run")]
@@ -204,9 +208,10 @@ impl Violation {
                 Rule::R06ToolOrder.into()
             }
             Self::ToolFinishedAndFailed { .. } => Rule::R07FinishXorError.into(),
-            Self::ArgumentsGivenTwice { .. } | Self::ArgumentsNotJson { .. } | Self::DurabilityClaimed => {
-                Verdict::Check(Check::Payload)
-            }
+            Self::ArgumentsGivenTwice { .. }
+            | Self::ArgumentsNotJson { .. }
+            | Self::ArgumentsNotOfSchema { .. }
+            | Self::DurabilityClaimed => Verdict::Check(Check::Payload),
             Self::SecondInterrupt { .. }
             | Self::NotAfterInterrupt { .. }
             | Self::InterruptNotRequested
@@ -267,6 +272,7 @@ impl Violation {
             | Self::CallEnded { .. }
             | Self::ToolFinishedAndFailed { .. }
             | Self::ArgumentsNotJson { .. }
+            | Self::ArgumentsNotOfSchema { .. }
             | Self::DelegationEndedTooEarly { .. } => "/data/tool_call_id",
             Self::ArgumentsGivenTwice { .. }
             | Self::TooMuchMessageText { .. }

@@ -2,12 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+use std::sync::Arc;
+
 use causeway_contract::event::SideEffectStatus;
 use causeway_contract::id::Reference;
 use causeway_contract::limits::Limits;
 use causeway_contract::receipt::CommitReceipt;
 
 use causeway_lifecycle::rule::Verdict;
+use causeway_lifecycle::schemas::{Mismatch, ToolSchemas};
 use causeway_lifecycle::testing::script::script;
 use causeway_lifecycle::validator::{Boundary, Thread, Validator};
 use causeway_lifecycle::violation::Violation;
@@ -162,6 +165,33 @@ fn arguments_have_one_source() {
     let twice = "payload: tool call t was started with arguments and is now streamed others";
     check("run.started; tool.started t {\"a\":1}; tool.arguments.delta t {}", &format!("2: {twice}"));
     check("run.started; tool.started t {\"a\":1}; tool.arguments.delta t; tool.finished t", "ok");
+}
+
+/// Arguments must have no `b`.
+#[derive(Debug)]
+struct WithoutB;
+
+impl ToolSchemas for WithoutB {
+    fn check(&self, _tool_name: &str, arguments: &str) -> Result<(), Mismatch> {
+        let mismatch = || Mismatch { pointer: "/b".to_owned(), rule: "/not".to_owned() };
+        if arguments.contains("\"b\"") { Err(mismatch()) } else { Ok(()) }
+    }
+}
+
+#[test]
+fn streamed_arguments_satisfy_the_schema_of_their_tool_when_the_call_finishes() {
+    let knowing = || durable(Boundary::Yield).schemas(Arc::new(WithoutB));
+    let streamed = |text: &str, end: &str| {
+        format!("run.started; tool.started t; tool.arguments.delta t {text}; {end} t")
+    };
+    check_with(&streamed("{\"a\": 1}", "tool.finished"), knowing(), "ok");
+    check_with(
+        &streamed("{\"b\": 1}", "tool.finished"),
+        knowing(),
+        "3: payload: the streamed arguments of tool call t do not satisfy the schema of its tool at \"/b\" (schema: \"/not\")",
+    );
+    check_with(&streamed("{\"b\": 1}", "tool.error"), knowing(), "ok");
+    check(&streamed("{\"b\": 1}", "tool.finished"), "ok");
 }
 
 #[test]

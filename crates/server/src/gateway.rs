@@ -62,6 +62,16 @@ pub enum OpenError {
         /// What is wrong.
         what: String,
     },
+    /// The schema of a tool cannot be used.
+    #[error("agents.{agent}.tools.{tool}.schema: {what}")]
+    Schema {
+        /// The agent.
+        agent: String,
+        /// The tool.
+        tool: String,
+        /// What is wrong, and where.
+        what: String,
+    },
     /// A name that passed the configuration's check and not the engine's.
     #[error("agents.{agent}: {fault}")]
     Name {
@@ -147,7 +157,12 @@ fn agent_config(id: &str, agent: &config::Agent) -> Result<AgentConfig, OpenErro
             },
         }),
     };
+    let schema = |(tool, file): (&String, &PathBuf)| match config::tools::read(file) {
+        Ok(schema) => Ok((tool.clone(), schema)),
+        Err(what) => Err(OpenError::Schema { agent: id.to_owned(), tool: tool.clone(), what }),
+    };
     Ok(AgentConfig {
+        schemas: agent.schemas.iter().map(schema).collect::<Result<_, _>>()?,
         name: agent.name.as_deref().map(name).transpose()?,
         thread: if agent.durable { Thread::Durable } else { Thread::Ephemeral },
         deadline: agent.deadline,

@@ -20,17 +20,25 @@ pub struct Problem {
     pub action: &'static str,
     /// The field of the body that is at fault.
     pub field: Option<&'static str>,
+    /// The code under which the established routes say it, whose clients know a few; the own code is then the reason.
+    pub established: Option<&'static str>,
 }
 
 impl Problem {
     /// A problem that concerns no single field.
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), action: "fix_request", field: None }
+        Self { status, code, message: message.into(), action: "fix_request", field: None, established: None }
     }
 
     /// The same with what to do about it.
     pub fn action(mut self, action: &'static str) -> Self {
         self.action = action;
+        self
+    }
+
+    /// The same with the code that the established routes have for it.
+    pub fn established_as(mut self, code: &'static str) -> Self {
+        self.established = Some(code);
         self
     }
 
@@ -90,7 +98,7 @@ impl Problem {
             StatusCode::CONFLICT | StatusCode::FORBIDDEN => json!({"detail": {
                 "success": false,
                 "error": self.message,
-                "code": self.code,
+                "code": self.established.unwrap_or(self.code),
                 "reason": self.code,
                 "action": self.action,
             }}),

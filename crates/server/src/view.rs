@@ -12,8 +12,9 @@ use causeway_encode::{Seed, SeedFault};
 use causeway_engine::config::{AgentConfig, Driver, OnDisconnect, Thread};
 use causeway_engine::engine::HarnessInfo;
 use causeway_engine::inspect::{Findings, write_findings};
+use causeway_engine::uncertain::Why;
 use causeway_store::Record;
-use causeway_store::model::{InterruptSummary, Run};
+use causeway_store::model::{InterruptSummary, Run, Status};
 use causeway_store::record::Payload;
 
 use crate::stream::REPLAY;
@@ -118,11 +119,27 @@ pub fn run(run: &Run) -> String {
         .number("last_sequence", run.last_sequence.value())
         .raw("request", run.request.as_str())
         .optional(run.error.as_ref(), |object, error| object.raw("error", error.as_str()))
+        .optional((run.status == Status::Uncertain).then_some(()), |object, ()| {
+            object.raw("uncertain", &uncertain(run.cause.as_deref()))
+        })
         .optional(run.interrupt.as_ref(), |object, summary| object.raw("interrupt", &interrupt(summary)))
         .optional(run.resumed_from.as_ref(), |object, id| object.text("resumed_from", id.as_str()))
         .optional(run.resumed_by.as_ref(), |object, id| object.text("resumed_by", id.as_str()))
         .optional(run.seed.as_ref(), |object, seed| object.raw("seed", seed.as_str()))
         .optional(run.usage.as_ref(), |object, usage| object.raw("usage", usage.as_str()))
+        .finish()
+}
+
+/// Why a run is uncertain, and what to do next.
+fn uncertain(cause: Option<&str>) -> String {
+    let known = cause.and_then(Why::parse);
+    Object::new()
+        .text_or_null("cause", cause)
+        .text(
+            "happened",
+            known.map_or("the final state could not be saved; the cause was not kept", Why::happened),
+        )
+        .text("next", known.unwrap_or(Why::CommitRefused).next())
         .finish()
 }
 

@@ -70,6 +70,7 @@ macro_rules! conformance_suite {
                 r03_a_commit_ends_with_its_only_terminal,
                 a_run_taken_over_is_closed_with_an_error,
                 the_outcome_of_a_lost_answer_can_be_read,
+                why_a_run_is_uncertain_is_kept_and_the_first_note_stands,
             }
             interrupts {
                 r14_an_interrupt_is_committed_with_its_snapshot_and_receipt,
@@ -83,6 +84,7 @@ macro_rules! conformance_suite {
                 an_expired_interrupt_takes_no_answer_and_holds_up_nothing,
                 a_consumed_interrupt_stays_consumed_when_its_run_fails,
                 pending_interrupts_are_listed_for_their_owner,
+                interrupts_that_expire_are_listed_the_soonest_first,
             }
             conversations {
                 clear_begins_an_epoch_from_the_empty_state,

@@ -122,8 +122,11 @@ pub enum Refusal {
         resumed_by: RunId<'static>,
     },
     /// The interrupt was taken back.
-    #[error("the interrupt is no longer open")]
+    #[error("the interrupt was taken back")]
     InterruptClosed,
+    /// The time of the interrupt was over.
+    #[error("the interrupt has expired")]
+    InterruptExpired,
     /// The answer names another revision than the interrupt's.
     #[error("the interrupt has revision {expected}, the answer names {found}")]
     RevisionMismatch {

@@ -186,6 +186,10 @@ impl Store for FaultyStore {
         self.inner.void_interrupt(run_id, why).await
     }
 
+    async fn note_cause(&self, run_id: &RunId<'_>, cause: &str) -> Result<()> {
+        self.inner.note_cause(run_id, cause).await
+    }
+
     async fn fence(&self, run_id: &RunId<'_>) -> Result<Fenced> {
         self.through(On::Fence, self.inner.fence(run_id)).await
     }
@@ -252,6 +256,10 @@ impl Store for FaultyStore {
 
     async fn pending_interrupts(&self, owner: &Owner, limit: usize) -> Result<Vec<Interrupt>> {
         self.inner.pending_interrupts(owner, limit).await
+    }
+
+    async fn expiring_interrupts(&self, limit: usize) -> Result<Vec<(RunId<'static>, Timestamp<'static>)>> {
+        self.inner.expiring_interrupts(limit).await
     }
 
     async fn interrupt(&self, owner: &Owner, run_id: &RunId<'_>) -> Result<Interrupt> {

@@ -76,6 +76,10 @@ impl Store for MemoryStore {
         self.lock().void_interrupt(run_id, why)
     }
 
+    async fn note_cause(&self, run_id: &RunId<'_>, cause: &str) -> Result<()> {
+        self.lock().note_cause(run_id, cause)
+    }
+
     async fn fence(&self, run_id: &RunId<'_>) -> Result<Fenced> {
         self.lock().fence(run_id)
     }
@@ -137,6 +141,10 @@ impl Store for MemoryStore {
 
     async fn pending_interrupts(&self, owner: &Owner, limit: usize) -> Result<Vec<Interrupt>> {
         Ok(self.lock().pending_interrupts(owner, limit))
+    }
+
+    async fn expiring_interrupts(&self, limit: usize) -> Result<Vec<(RunId<'static>, Timestamp<'static>)>> {
+        Ok(self.lock().expiring_interrupts(limit))
     }
 
     async fn interrupt(&self, owner: &Owner, run_id: &RunId<'_>) -> Result<Interrupt> {

@@ -272,6 +272,8 @@ pub struct Run {
     pub request: Payload,
     /// The payload of its `run.error`.
     pub error: Option<Payload>,
+    /// Why it is uncertain, as its writer noted.
+    pub cause: Option<Arc<str>>,
     /// Its interrupt.
     pub interrupt: Option<InterruptSummary>,
     /// The run whose interrupt it answers.

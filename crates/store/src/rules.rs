@@ -150,13 +150,8 @@ pub(crate) fn check_answer(answer: &ConsumeInterrupt, interrupt: &Interrupt) -> 
         (InterruptStatus::Pending, _) if summary.is_open_at(answer.open.started.timestamp.unix_millis()) => {
             Ok(())
         }
-        (
-            InterruptStatus::Pending
-            | InterruptStatus::Consumed
-            | InterruptStatus::Voided
-            | InterruptStatus::Expired,
-            _,
-        ) => Err(Refusal::InterruptClosed),
+        (InterruptStatus::Pending | InterruptStatus::Expired, _) => Err(Refusal::InterruptExpired),
+        (InterruptStatus::Consumed | InterruptStatus::Voided, _) => Err(Refusal::InterruptClosed),
     }
 }
 

@@ -284,6 +284,11 @@ impl Store for SqliteStore {
         self.write(move |writer| writer.void_interrupt(&run_id, why)).await
     }
 
+    async fn note_cause(&self, run_id: &RunId<'_>, cause: &str) -> Result<()> {
+        let (run_id, cause) = (run_id.clone().into_owned(), cause.to_owned());
+        self.write(move |writer| writer.note_cause(&run_id, &cause)).await
+    }
+
     async fn fence(&self, run_id: &RunId<'_>) -> Result<Fenced> {
         let run_id = run_id.clone().into_owned();
         self.write(move |writer| writer.fence(&run_id)).await
@@ -372,6 +377,10 @@ impl Store for SqliteStore {
     async fn pending_interrupts(&self, owner: &Owner, limit: usize) -> Result<Vec<Interrupt>> {
         let owner = owner.clone();
         self.read(move |connection| read::pending_interrupts(connection, &owner, limit)).await
+    }
+
+    async fn expiring_interrupts(&self, limit: usize) -> Result<Vec<(RunId<'static>, Timestamp<'static>)>> {
+        self.read(move |connection| read::expiring_interrupts(connection, limit)).await
     }
 
     async fn interrupt(&self, owner: &Owner, run_id: &RunId<'_>) -> Result<Interrupt> {

@@ -70,7 +70,7 @@ pub trait Store: Send + Sync + 'static {
     /// idempotency key finds its run.
     ///
     /// Refuses: `KeyReused`, `UnknownRun` (also for another owner), `NoInterrupt`, `RevisionMismatch`,
-    /// `InterruptConsumed`, `InterruptClosed` (also when expired), `RunExists`, `ConversationBusy`.
+    /// `InterruptConsumed`, `InterruptClosed`, `InterruptExpired`, `RunExists`, `ConversationBusy`.
     async fn consume_interrupt(&self, answer: ConsumeInterrupt) -> Result<Opened>;
 
     /// Takes a pending interrupt back; false if there is none. The run's terminal does not change.
@@ -88,6 +88,11 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// Refuses: `UnknownRun`, `Ended`, `NotContiguous`.
     async fn close_run(&self, run_id: &RunId<'_>, tail: Vec<Record>) -> Result<()>;
+
+    /// Notes why a run will end as uncertain, for operators. The first note stands; it changes nothing else.
+    ///
+    /// Refuses: `UnknownRun`.
+    async fn note_cause(&self, run_id: &RunId<'_>, cause: &str) -> Result<()>;
 
     /// Keeps the whole of a tool result. Storing the same bytes again is no error.
     ///
@@ -143,6 +148,10 @@ pub trait Store: Send + Sync + 'static {
 
     /// The pending interrupts of an owner, newest first.
     async fn pending_interrupts(&self, owner: &Owner, limit: usize) -> Result<Vec<Interrupt>>;
+
+    /// Pending interrupts that will expire or have, whosever they are, with the time, the soonest first; at most
+    /// `limit`.
+    async fn expiring_interrupts(&self, limit: usize) -> Result<Vec<(RunId<'static>, Timestamp<'static>)>>;
 
     /// The interrupt of a run, whatever became of it.
     ///

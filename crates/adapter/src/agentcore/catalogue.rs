@@ -4,7 +4,7 @@
 
 use super::AgentCore;
 use crate::eventstream;
-use crate::registry::{Capability, Harness, Level, can};
+use crate::registry::{Capability, Harness, Level, can, no_edits};
 
 /// Amazon Bedrock AgentCore.
 pub const ENTRY: Harness = Harness {
@@ -15,6 +15,7 @@ pub const ENTRY: Harness = Harness {
     make: |turn, options, ids| Box::new(AgentCore::new(&turn, options, ids)),
     resume: super::resume_value,
     answer: |_, _, _| None,
+    edits: no_edits,
     split: || Box::new(eventstream::Turns::default()),
 };
 

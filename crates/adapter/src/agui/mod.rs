@@ -54,7 +54,7 @@ use crate::messages::Kind;
 use crate::openai::wire::{Item, Wire};
 use crate::scribe::{End, Scribe};
 use crate::text;
-use crate::turn::{Answer, AnswerError, Options, Resume, Turn};
+use crate::turn::{Answer, AnswerError, Edited, Options, Resume, Turn};
 use crate::worker;
 
 /// The canonical `harness_id`.
@@ -641,6 +641,11 @@ impl Adapter for Agui {
 /// The state cannot be read, or the answer does not fit what was asked.
 pub fn resume_value(private: &str, answer: &Answer) -> Result<String, AnswerError> {
     pauses::resume_value(&Snapshot::from_json(private).ok_or(AnswerError::Unreadable)?, answer)
+}
+
+/// What the edits of an answer make of their calls.
+pub fn edits(private: &str, answer: &Answer) -> Vec<Edited> {
+    Snapshot::from_json(private).map(|snapshot| pauses::edits(&snapshot, answer)).unwrap_or_default()
 }
 
 /// The answer behind a `resume`; `None` where it cannot be told.

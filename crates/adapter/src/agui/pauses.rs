@@ -20,7 +20,7 @@ use crate::json::{Json, write_string};
 use crate::project;
 use crate::scribe::Scribe;
 use crate::text;
-use crate::turn::{Answer, AnswerError, Decided, Options};
+use crate::turn::{Answer, AnswerError, Decided, Edited, Options};
 
 /// What kind of interrupt one is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -392,6 +392,17 @@ pub(super) fn resume_value(snapshot: &Snapshot, answer: &Answer) -> Result<Strin
     }
     let both = snapshot.pauses.iter().zip(&replies);
     Ok(if snapshot.established { told(approving, both) } else { resolved(both) })
+}
+
+/// What the edits of an answer make of their calls; forms are filled as the server asked.
+pub(super) fn edits(snapshot: &Snapshot, answer: &Answer) -> Vec<Edited> {
+    let Answer::Decisions(decisions) = answer else { return Vec::new() };
+    let of = |pause: &Pause| {
+        let reply = decided(pause, decisions).ok()?;
+        let arguments = reply.values.filter(|_| reply.decision == Some(Decision::Edit))?;
+        Some(Edited::Arguments { tool_call_id: ToolCallId::new(pause.call.clone()?).ok()?, arguments })
+    };
+    snapshot.pauses.iter().filter(|pause| pause.kind == Kind::Approval).filter_map(of).collect()
 }
 
 /// The answer to one interrupt; without anything in it, none was given.

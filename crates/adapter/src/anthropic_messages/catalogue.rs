@@ -4,7 +4,7 @@
 
 use super::AnthropicMessages;
 use crate::recording::Splitter;
-use crate::registry::{Capability, Harness, Level, can};
+use crate::registry::{Capability, Harness, Level, can, no_edits};
 
 /// Anthropic Messages API.
 pub const ENTRY: Harness = Harness {
@@ -15,6 +15,7 @@ pub const ENTRY: Harness = Harness {
     make: |turn, options, ids| Box::new(AnthropicMessages::new(&turn, options, ids)),
     resume: super::resume_value,
     answer: |_, _, _| None,
+    edits: no_edits,
     split: || Box::new(Splitter::new()),
 };
 

@@ -4,7 +4,7 @@
 
 use super::Canonical;
 use crate::recording::Splitter;
-use crate::registry::{Capability, Harness, Level, can};
+use crate::registry::{Capability, Harness, Level, can, edits_as_given};
 
 /// Workers that speak canonical events.
 pub const ENTRY: Harness = Harness {
@@ -15,6 +15,7 @@ pub const ENTRY: Harness = Harness {
     make: |turn, options, ids| Box::new(Canonical::new(&turn, options, ids)),
     resume: super::resume_value,
     answer: super::answer_of,
+    edits: edits_as_given,
     split: || Box::new(Splitter::new()),
 };
 

@@ -14,6 +14,7 @@ pub const ENTRY: Harness = Harness {
     make: |turn, options, ids| Box::new(ClaudeAgentSdk::new(turn, options, ids)),
     resume: super::resume_value,
     answer: super::answer_of,
+    edits: super::edits,
     split: || Box::new(super::Turns::default()),
 };
 

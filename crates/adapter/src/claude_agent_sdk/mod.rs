@@ -73,7 +73,7 @@ use crate::messages::Kind;
 use crate::metadata::{Admitted, stop_reason};
 use crate::scribe::{End, Scribe};
 use crate::text;
-use crate::turn::{Answer, AnswerError, Options, Resume, Turn};
+use crate::turn::{Answer, AnswerError, Edited, Options, Resume, Turn};
 use crate::usage::Counts;
 use crate::worker;
 
@@ -532,6 +532,11 @@ impl Adapter for ClaudeAgentSdk {
 pub fn resume_value(private: &str, answer: &Answer) -> Result<String, AnswerError> {
     let snapshot = Snapshot::from_json(private).ok_or(AnswerError::Unreadable)?;
     resume::resume_value(&snapshot, answer)
+}
+
+/// What the edits of an answer make of their calls.
+pub fn edits(private: &str, answer: &Answer) -> Vec<Edited> {
+    Snapshot::from_json(private).map(|snapshot| resume::edits(&snapshot, answer)).unwrap_or_default()
 }
 
 /// The answer behind a control response; `None` where it cannot be told.

@@ -11,7 +11,7 @@ use super::ask;
 use super::snapshot::{Asked, Snapshot};
 use crate::json::{Json, write_string};
 use crate::project::restored;
-use crate::turn::{Answer, AnswerError, Decided};
+use crate::turn::{Answer, AnswerError, Decided, Edited};
 
 /// What the model is told when a reviewer gives no reason.
 const REFUSED: &str = "The user does not want to proceed with this tool call.";
@@ -117,6 +117,24 @@ fn decided<'a>(asked: &Asked, decisions: &'a [Decided]) -> Result<Reply<'a>, Ans
             Ok(Reply::Allow(out))
         }
     }
+}
+
+/// What the edits of an answer make of their calls.
+pub(super) fn edits(snapshot: &Snapshot, answer: &Answer) -> Vec<Edited> {
+    let (Answer::Decisions(decisions), Ok(replies)) = (answer, replies(snapshot, answer)) else {
+        return Vec::new();
+    };
+    let edit = |(asked, reply): (&Asked, Reply<'_>)| {
+        let of = |one: &&Decided| one.decision == Decision::Edit && one.tool_call_id == *asked.call.as_str();
+        let edited = decisions.iter().find(of).filter(|_| !asked.form)?;
+        match reply {
+            Reply::Allow(arguments) => {
+                Some(Edited::Arguments { tool_call_id: edited.tool_call_id.clone(), arguments })
+            }
+            Reply::Deny(_) => None,
+        }
+    };
+    snapshot.asked.iter().zip(replies).filter_map(edit).collect()
 }
 
 /// The answer behind control responses, whole or their inner part; `None` where it cannot be told.

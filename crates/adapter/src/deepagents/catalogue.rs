@@ -15,6 +15,7 @@ pub const ENTRY: Harness = Harness {
     make: |turn, options, ids| Box::new(DeepAgents::new(turn, options, ids)),
     resume: super::resume_value,
     answer: super::answer_of,
+    edits: super::edits,
     split: || Box::new(Splitter::new()),
 };
 

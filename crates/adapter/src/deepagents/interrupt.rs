@@ -222,6 +222,14 @@ fn form(
     Ok((prompt.unwrap_or_default(), fields.collect::<Result<_, _>>()?))
 }
 
+/// The fields of a form, from the arguments of its call.
+pub(super) fn asked_for(arguments: &str, prefix: &str) -> Option<Vec<FormField<'static>>> {
+    let arguments = Json::parse(arguments.as_bytes()).ok()?;
+    let options = Options::new(name_of("form").ok()?);
+    let fields = arguments.list("fields").iter().enumerate();
+    fields.map(|(n, field)| form_field(field, n, prefix, &options).ok()).collect()
+}
+
 /// The name of the n-th field, made up where the harness gives none.
 pub(super) fn field_name(field: &Json<'_>, n: usize) -> String {
     let native = field.str("field_name").or_else(|| field.as_str()).map(|name| name.lossy().into_owned());

@@ -61,7 +61,7 @@ use crate::messages::Messages;
 use crate::project;
 use crate::spaces::Space;
 use crate::text;
-use crate::turn::{Answer, AnswerError, Options, Resume, Turn};
+use crate::turn::{Answer, AnswerError, Edited, Options, Resume, Turn};
 use crate::usage::Totals;
 use crate::worker::{self, WorkerLine};
 
@@ -459,6 +459,11 @@ impl Adapter for DeepAgents {
 pub fn resume_value(private: &str, answer: &Answer) -> Result<String, AnswerError> {
     let snapshot = Snapshot::from_json(private).ok_or(AnswerError::Unreadable)?;
     resume::resume_value(&snapshot, answer)
+}
+
+/// What the edits of an answer make of their calls.
+pub fn edits(private: &str, answer: &Answer) -> Vec<Edited> {
+    Snapshot::from_json(private).map(|snapshot| resume::edits(&snapshot, answer)).unwrap_or_default()
 }
 
 /// The answer behind a native resume value (`begin` repeats it); `None` where it cannot be told.

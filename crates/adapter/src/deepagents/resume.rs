@@ -10,12 +10,12 @@ use causeway_contract::id::ToolCallId;
 use causeway_contract::json::JsonObject;
 use causeway_contract::limits::Limits;
 
-use super::interrupt::field_name;
+use super::interrupt::{asked_for, field_name};
 use super::native::FORM;
 use super::snapshot::{Kind, Pause, Snapshot};
 use crate::json::{Json, write_string};
 use crate::project::restored;
-use crate::turn::{Answer, AnswerError, Decided, Resume};
+use crate::turn::{Answer, AnswerError, Decided, Edited, Resume};
 
 /// The native value for an answer.
 ///
@@ -165,6 +165,36 @@ fn edited(pause: &Pause, decided: &Decided) -> Option<String> {
     let mut out = String::new();
     restored(&json, Some(&original), &mut out);
     Some(out)
+}
+
+/// What the edits of an answer make of their calls.
+pub(super) fn edits(snapshot: &Snapshot, answer: &Answer) -> Vec<Edited> {
+    if !matches!(answer, Answer::Decisions(_)) {
+        return Vec::new();
+    }
+    let of = |pause: &Pause| {
+        let decided = decided(pause, answer).ok().filter(|decided| decided.decision == Decision::Edit)?;
+        let whole = || {
+            Some(Edited::Arguments {
+                tool_call_id: decided.tool_call_id.clone(),
+                arguments: edited(pause, decided)?,
+            })
+        };
+        match pause.kind {
+            Kind::Approval => whole(),
+            Kind::Form => {
+                let values = decided.edited_args.clone()?;
+                let given = Json::parse(values.as_str().as_bytes()).ok()?;
+                if given.get("fields").is_some() {
+                    return whole(); // the form itself, filled in
+                }
+                let fields = asked_for(&pause.arguments, &pause.prefix)?;
+                Some(Edited::Form { fields, values: values.clone() })
+            }
+            Kind::Pause => None,
+        }
+    };
+    snapshot.pauses.iter().filter_map(of).collect()
 }
 
 /// The arguments of a form with `value` set in each field that has one.

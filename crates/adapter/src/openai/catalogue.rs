@@ -6,7 +6,7 @@ use super::agents::{self, OpenAiAgents};
 use super::chat::{self, OpenAiChat};
 use super::responses::{self, OpenAiResponses};
 use crate::recording::Splitter;
-use crate::registry::{Capability, Harness, Level, can};
+use crate::registry::{Capability, Harness, Level, can, no_edits};
 
 /// OpenAI Responses API.
 pub const RESPONSES: Harness = Harness {
@@ -17,6 +17,7 @@ pub const RESPONSES: Harness = Harness {
     make: |turn, options, ids| Box::new(OpenAiResponses::new(&turn, options, ids)),
     resume: responses::resume_value,
     answer: |_, _, _| None,
+    edits: no_edits,
     split: || Box::new(Splitter::new()),
 };
 
@@ -29,6 +30,7 @@ pub const CHAT: Harness = Harness {
     make: |turn, options, ids| Box::new(OpenAiChat::new(&turn, options, ids)),
     resume: chat::resume_value,
     answer: |_, _, _| None,
+    edits: no_edits,
     split: || Box::new(Splitter::new()),
 };
 
@@ -41,6 +43,7 @@ pub const AGENTS: Harness = Harness {
     make: |turn, options, ids| Box::new(OpenAiAgents::new(turn, options, ids)),
     resume: agents::resume_value,
     answer: |_, _, _| None,
+    edits: no_edits,
     split: || Box::new(Splitter::new()),
 };
 

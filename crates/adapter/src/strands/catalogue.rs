@@ -4,7 +4,7 @@
 
 use super::Strands;
 use crate::recording::Splitter;
-use crate::registry::{Capability, Harness, Level, can};
+use crate::registry::{Capability, Harness, Level, can, no_edits};
 
 /// Strands Agents.
 pub const ENTRY: Harness = Harness {
@@ -15,6 +15,7 @@ pub const ENTRY: Harness = Harness {
     make: |turn, options, ids| Box::new(Strands::new(turn, options, ids)),
     resume: super::resume_value,
     answer: super::answer_of,
+    edits: no_edits,
     split: || Box::new(Splitter::new()),
 };
 

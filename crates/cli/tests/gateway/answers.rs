@@ -208,6 +208,35 @@ fn an_established_answer_that_cannot_be_taken_is_refused_before_any_stream() {
 }
 
 #[test]
+fn edited_arguments_that_break_the_schema_of_their_tool_are_refused_with_call_and_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let schema = dir.path().join("restart.json");
+    let text = r#"{"properties":{"name":{"enum":["api","api-canary"]}},"required":["name"]}"#;
+    std::fs::write(&schema, text).unwrap();
+    let tools = format!("tools.restart_service.schema = {schema:?}");
+    let gateway = Gateway::start(dir.path(), &recorded_agents(&[("edit", "edit", "fast", &tools)]));
+    let run = interrupted(&gateway, "edit", "c");
+    let call = waiting(&gateway.client, "c")["interrupt"]["tool_approvals"][0]["tool_call_id"].clone();
+    let edit = |name: &str| json!({"name": name, "force": true});
+    let given = json!({"type": "tool_approval", "decision": "edit", "edited_args": edit("hunter2")});
+    let why = format!(
+        "the edited arguments of call {} do not satisfy the schema of its tool at \"/name\" (schema: \"/properties/name/enum\")",
+        call.as_str().unwrap()
+    );
+    let refused = answer(&gateway.client, "edit", "c", Protocol::Custom, &given);
+    assert_eq!((refused.status, value(refused)), (400, json!({"detail": why})));
+    let decisions = |name: &str| json!({"decisions": [{"tool_call_id": call, "decision": "edit", "edited_args": edit(name)}]});
+    let refused = resume(&gateway, &run, &to(&run, "k", &decisions("hunter2")));
+    assert_eq!(refused.status, 422);
+    let error = value(refused)["error"].clone();
+    assert_eq!((&error["code"], &error["message"]), (&json!("answer_does_not_fit"), &json!(why)));
+    assert_eq!(waiting(&gateway.client, "c")["pending"], true);
+    let taken = resume(&gateway, &run, &to(&run, "k", &decisions("api-canary")));
+    assert_eq!(taken.status, 202);
+    assert_eq!(ended(&gateway.client, &runs::text(&value(taken), "run_id"))["status"], "finished");
+}
+
+#[test]
 fn an_answer_by_run_is_a_run_once_and_a_refusal_ever_after() {
     let dir = tempfile::tempdir().unwrap();
     let gateway = Gateway::start(dir.path(), &all_recorded());
@@ -349,7 +378,13 @@ fn what_waits_is_listed_until_it_is_answered_voided_or_expired() {
     assert_eq!(waiting(&gateway.client, "b"), json!({"pending": false}));
     assert_eq!(show(&gateway.client, &runs::text(&brief, "run_id"))["interrupt"]["status"], "expired");
     let late = resume(&gateway, &brief, &to(&brief, "k", &approve("call_h1")));
-    assert_eq!(code(late), (409, "no_interrupt".to_owned()));
+    assert_eq!(code(late), (409, "interrupt_expired".to_owned()));
+    let approved = json!({"type": "tool_approval", "decision": "approve"});
+    let late = answer(&gateway.client, "brief", "b", Protocol::Custom, &approved);
+    assert_eq!(late.status, 409);
+    let detail = value(late)["detail"].clone();
+    let told = (&detail["code"], &detail["reason"], &detail["action"]);
+    assert_eq!(told, (&json!("no_interrupt"), &json!("interrupt_expired"), &json!("start")));
     let cancel = format!("/api/v1/runs/{}/cancel", runs::text(&first, "run_id"));
     assert_eq!(gateway.client.post(&cancel, "{}").text(), r#"{"cancelled":false,"interrupt_voided":true}"#);
     assert_eq!(listed(), ["f"]);

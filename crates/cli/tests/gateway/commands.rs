@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Output;
 
-use crate::gateway::{Gateway, causeway, recorded_agents};
+use crate::gateway::{Gateway, causeway, eventually, recorded_agents};
 use crate::runs::{self, create, ended, stored};
 
 fn run(args: &[&str]) -> (Option<i32>, String, String) {
@@ -51,6 +51,45 @@ fn runs_are_read_the_same_from_a_gateway_and_from_its_directory() {
         let (status, _, stderr) = run(&["runs", "show", "nothing", flag, place]);
         assert_eq!(status, Some(2), "{flag}: {stderr}");
         assert!(stderr.contains("no run with this id") || stderr.contains("no such run"), "{flag}: {stderr}");
+    }
+}
+
+#[test]
+fn an_uncertain_run_says_why_and_what_to_do_from_both_places() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = recorded_agents(&[("slow", "text_plain", "1s", ""), ("quick", "text_plain", "fast", "")]);
+    let gateway = Gateway::start(dir.path(), &settings);
+    ended(&gateway.client, &create(&gateway.client, "quick", "other"));
+    let slow = create(&gateway.client, "slow", "c");
+    eventually("some output", || {
+        runs::types(&stored(&gateway.client, &slow)).contains(&"text.delta".to_owned()).then_some(())
+    });
+    gateway.kill();
+    let gateway = Gateway::start(dir.path(), &settings);
+    let run_now = ended(&gateway.client, &slow);
+    assert_eq!(run_now["status"], "uncertain");
+    let (happened, next) = (
+        "the gateway ended in the middle of the run",
+        "see which tools ran; then send the next message, which starts from the last committed state",
+    );
+    let uncertain = serde_json::json!({"cause": "engine_restarted", "happened": happened, "next": next});
+    assert_eq!(run_now["uncertain"], uncertain);
+    let data = dir.path().join("data").to_str().unwrap().to_owned();
+    for [flag, place] in [["--url", &gateway.url], ["--data", &data]] {
+        let (status, stdout, _) = run(&["runs", "list", "--status", "uncertain", flag, place]);
+        assert_eq!(status, Some(0));
+        let lines: Vec<&str> = stdout.lines().skip(1).collect();
+        assert!(lines[0].starts_with(&slow), "{stdout}");
+        assert_eq!(
+            lines[1..],
+            [format!("    why   engine_restarted: {happened}"), format!("    next  {next}")],
+            "{flag}"
+        );
+        let (_, stdout, _) = run(&["runs", "show", &slow, flag, place]);
+        assert!(
+            stdout.contains(&format!("cause            engine_restarted\nhappened         {happened}\n")),
+            "{stdout}"
+        );
     }
 }
 
@@ -206,6 +245,44 @@ fn config_check_tells_what_the_agents_would_miss() {
     );
     let (status, stdout, _) = run(&["config", "check", &settings(&agents[4..])]);
     assert_eq!((status, stdout), (Some(0), format!("{note}{file}: valid, 3 agents\n")));
+}
+
+#[test]
+fn config_check_reads_the_schemas_of_tools() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(place("good.json"), r#"{"type":"object"}"#).unwrap();
+    std::fs::write(place("bad.json"), r#"{"properties":{"n":{"type":"numbr"}}}"#).unwrap();
+    std::fs::write(place("far.json"), r#"{"$ref":"https://example.com/s.json"}"#).unwrap();
+    std::fs::write(place("play.jsonl"), "{}").unwrap();
+    let check = |tools: &str| {
+        let text = format!(
+            "[agents.a]\nharness = \"deepagents\"\n{tools}\ndriver.recording.file = {:?}\n",
+            place("play.jsonl")
+        );
+        std::fs::write(place("causeway.toml"), text).unwrap();
+        let (status, stdout, _) = run(&["config", "check", &place("causeway.toml")]);
+        (status, stdout.replace(dir.path().to_str().unwrap(), "DIR"))
+    };
+    let tool = |name: &str, file: &str| format!("tools.{name}.schema = {:?}\n", place(file));
+    assert_eq!(check(&tool("t", "good.json")).0, Some(0));
+    for (tools, says) in [
+        (
+            tool("t", "bad.json"),
+            "DIR/causeway.toml: agents.a.tools.t.schema: DIR/bad.json at \"/properties/n/type\": ",
+        ),
+        (tool("t", "far.json"), "DIR/causeway.toml: agents.a.tools.t.schema: DIR/far.json at "),
+        (tool("t", "gone.json"), "DIR/causeway.toml: agents.a.tools.t.schema: cannot read DIR/gone.json: "),
+        ("tools.t = {}".to_owned(), "DIR/causeway.toml: agents.a.tools.t: `schema` is missing"),
+        ("tools.t.schema = 1".to_owned(), "DIR/causeway.toml: line 3: agents.a.tools.t.schema: is a"),
+    ] {
+        let (status, stdout) = check(&tools);
+        assert!(status == Some(1) && stdout.starts_with(says), "{tools}: {stdout}");
+    }
+    // The gateway does not start on it either.
+    check(&tool("t", "bad.json"));
+    let (status, _, stderr) = run(&["serve", "--config", &place("causeway.toml"), "--data", &place("data")]);
+    assert!(status == Some(2) && stderr.contains("/properties/n/type"), "{stderr}");
 }
 
 #[test]

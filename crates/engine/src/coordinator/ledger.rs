@@ -2,12 +2,14 @@
 //!
 //! Nothing gets a number here that the validator has not accepted; a refused draft changes nothing.
 
+use std::sync::Arc;
+
 use causeway_contract::event::{Event, EventData, EventDraft, EventType, Sequence};
 use causeway_contract::id::{ConversationId, RunId};
 use causeway_contract::limits::Limits;
 use causeway_contract::receipt::CommitReceipt;
 use causeway_contract::timestamp::Timestamp;
-use causeway_lifecycle::{Boundary, Rule, Thread, Validator, Verdict, Violation};
+use causeway_lifecycle::{Boundary, Rule, Thread, ToolSchemas, Validator, Verdict, Violation};
 
 use super::input::Rejection;
 
@@ -55,6 +57,10 @@ impl Ledger {
             open_namespaces: 0,
             output: false,
         }
+    }
+
+    pub(super) fn know(&mut self, schemas: Arc<dyn ToolSchemas>) {
+        self.validator = self.validator.clone().schemas(schemas);
     }
 
     pub(super) fn validator(&self) -> &Validator {

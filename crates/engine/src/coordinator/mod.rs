@@ -11,11 +11,13 @@ mod recovery;
 pub mod seed;
 mod stream;
 
+use std::sync::Arc;
+
 use causeway_contract::event::{CancelReason, Event, EventType, RunStarted, Sequence};
 use causeway_contract::id::{ConversationId, InterruptId, RunId};
 use causeway_contract::limits::Limits;
 use causeway_contract::timestamp::Timestamp;
-use causeway_lifecycle::Thread;
+use causeway_lifecycle::{Thread, ToolSchemas};
 
 pub use effect::{Closing, Commit, Effect, Late, NewHead, Status};
 pub use input::{Head, Input, Outcome, Rejection, Signal};
@@ -146,6 +148,13 @@ impl Coordinator {
         let ledger =
             Ledger::new(run.run_id.clone(), run.conversation_id.clone(), run.thread, run.limits.clone());
         Self { run, ledger, phase: Phase::Fresh, base_revision: 0, state: None, delivered: None }
+    }
+
+    /// The same that knows the schemas of tools: streamed arguments of a call that finishes must satisfy them.
+    #[must_use]
+    pub fn schemas(mut self, schemas: Arc<dyn ToolSchemas>) -> Self {
+        self.ledger.know(schemas);
+        self
     }
 
     /// Where the run stands.

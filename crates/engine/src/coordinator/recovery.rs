@@ -9,6 +9,7 @@ use super::effect::Effect;
 use super::input::Rejection;
 use super::{Coordinator, Phase, Run};
 use crate::failure::Failure;
+use crate::uncertain::Why;
 
 /// What a run was orphaned by.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -17,8 +18,21 @@ pub enum Crash {
     Restart,
     /// The log could not be written for too long, so the gateway let the run go.
     Journal,
+    /// The answer to an interrupt opened it, and the store's word that it had done so was lost: it was never begun.
+    Unacknowledged,
     /// The task that drove it broke down.
     Fault,
+}
+
+impl Crash {
+    /// What it makes of a run with output.
+    pub(crate) fn why(self) -> Why {
+        match self {
+            Self::Restart => Why::EngineRestarted,
+            Self::Journal | Self::Unacknowledged => Why::JournalLost,
+            Self::Fault => Why::EngineFault,
+        }
+    }
 }
 
 impl Coordinator {
@@ -46,6 +60,7 @@ impl Coordinator {
                     _ if self.ledger.has_output() => Failure::DurabilityUncertain,
                     Crash::Restart => Failure::EngineRestarted,
                     Crash::Journal => Failure::JournalUnavailable,
+                    Crash::Unacknowledged => Failure::AnswerUnacknowledged,
                     Crash::Fault => Failure::EngineFault,
                 };
                 self.fail(failure, at, effects);

@@ -6,6 +6,7 @@ use causeway_contract::event::{
     EventData, EventDraft, EventType, InterruptRequested, RunCancelled, RunError,
 };
 use causeway_contract::timestamp::Timestamp;
+use causeway_lifecycle::Thread;
 
 use super::effect::{Effect, Late};
 use super::{Coordinator, End, Held, Phase, Wish};
@@ -77,6 +78,11 @@ impl Coordinator {
             EventData::RunCancelled(RunCancelled { reason, .. }) => {
                 // The harness says so by itself: a recording, or a turn that was left by other means.
                 self.end_cancelled(Wish { reason, paused: false }, at, effects);
+            }
+            // R14 needs a state to resume from, and such a thread has none: said at once, before anybody is asked.
+            EventData::InterruptRequested(_) if self.run.thread == Thread::Ephemeral => {
+                effects.push(Effect::StopHarness);
+                self.fail(Failure::NothingToResume, at, effects);
             }
             EventData::InterruptRequested(InterruptRequested { ref interrupt_id, .. }) => {
                 let interrupt_id = interrupt_id.clone();

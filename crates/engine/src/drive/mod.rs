@@ -29,6 +29,7 @@ use crate::feed::Feed;
 use crate::harness::{Item, Session, Turn, TurnEnd};
 use crate::metrics::count;
 use crate::repair::Lost;
+use crate::uncertain::Why;
 use write::Write;
 
 /// Everything that one run consists of while it is driven.
@@ -63,6 +64,8 @@ pub(crate) struct Drive {
     forced: bool,
     /// The code of the `run.error` that ended the run, or was to.
     code: Option<Code<'static>>,
+    /// What makes it uncertain, should it end so.
+    why: Option<Why>,
 }
 
 /// How many items are read before the first of them is handed to the store.
@@ -121,6 +124,7 @@ impl Drive {
             grace_over: None,
             forced: false,
             code: None,
+            why: None,
             inner,
             agent,
         }

@@ -9,6 +9,7 @@ use causeway_contract::event::{EventData, Sequence};
 use causeway_contract::id::Code;
 use causeway_contract::receipt::CommitReceipt;
 use causeway_contract::timestamp::Timestamp;
+use causeway_store::error::Cause;
 use causeway_store::model::{Final, HeadMove, InterruptCommit, Outcome as StoreOutcome, Revision};
 use causeway_store::record::Payload;
 use causeway_store::{Error, Record, Refusal};
@@ -17,14 +18,27 @@ use tokio::time::Instant;
 use super::Drive;
 use super::write::Write;
 use crate::clock;
-use crate::coordinator::{Closing, Commit, Effect, Outcome, Rejection, Signal};
+use crate::coordinator::{Closing, Commit, Effect, Outcome, Rejection, Signal, Status};
 use crate::failpoint::{self, hit};
 use crate::metrics::count;
-use crate::repair::backoff;
+use crate::repair::{backoff, note_cause};
+use crate::uncertain::Why;
 
 /// How long a session may take to be stopped by force, or to say its last words after the terminal.
 const STOP_PATIENCE: Duration = Duration::from_secs(30);
 const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// What a failed commit makes of a run.
+fn why(error: &Error) -> Why {
+    match error {
+        Error::Unknown(_) => Why::OutcomeUnknown,
+        Error::Unavailable(trouble) if matches!(trouble.cause, Cause::DiskFull | Cause::LowDisk) => {
+            Why::DiskFull
+        }
+        Error::Unavailable(_) => Why::StoreFailed,
+        _other => Why::CommitRefused,
+    }
+}
 
 /// How a commit went.
 enum Went {
@@ -62,7 +76,10 @@ impl Drive {
                     }
                 }
                 Effect::StopHarness => self.stop_session().await,
-                Effect::Reject(rejection) => self.note(rejection),
+                Effect::Reject(rejection) => {
+                    self.why = Some(Why::EventRefused);
+                    self.note(rejection);
+                }
                 Effect::Late(late) => {
                     count(&self.inner.metrics.late, 1);
                     tracing::debug!(run_id = %self.run_id, ?late, "something came after the end of the run");
@@ -132,6 +149,10 @@ impl Drive {
             Some(EventData::RunError(error)) => Some(error.code.clone()),
             _other => None,
         };
+        if status == Status::Uncertain {
+            let why = self.why.unwrap_or(Why::CommitRefused);
+            note_cause(&self.inner.store, &self.run_id, why).await;
+        }
         let tail: Vec<Record> = commit.events.iter().map(Record::from_event).collect();
         let went = match self.interrupt_commit(&commit, &tail) {
             Some(interrupt) => self.commit_interrupt(interrupt).await,
@@ -175,6 +196,9 @@ impl Drive {
             };
             let unavailable = matches!(error, Error::Unavailable(_));
             if !unavailable || Instant::now() >= until {
+                if head.is_some() {
+                    self.why = Some(why(&error));
+                }
                 return self.went(&error);
             }
             tokio::time::sleep(backoff(tries)).await;
@@ -184,12 +208,20 @@ impl Drive {
 
     async fn commit_interrupt(&mut self, interrupt: InterruptCommit) -> Went {
         hit(failpoint::INTERRUPT);
-        match self.inner.store.commit_interrupt(&self.run_id, self.generation, interrupt).await {
+        let expires = interrupt.expires_at.is_some();
+        let committed = self.inner.store.commit_interrupt(&self.run_id, self.generation, interrupt).await;
+        if expires {
+            self.inner.expiring.notify_one(); // also where the answer was lost: it may be there
+        }
+        match committed {
             Ok(receipt) => {
                 hit(failpoint::INTERRUPT_DONE);
                 Went::Committed(Some(receipt))
             }
-            Err(error) => self.went(&error),
+            Err(error) => {
+                self.why = Some(why(&error));
+                self.went(&error)
+            }
         }
     }
 
@@ -204,9 +236,9 @@ impl Drive {
                 _other => None,
             })?;
         let expires_at = self.agent.config.interrupt_expiry.and_then(|expiry| {
-            let now = clock::now();
-            let seconds = now.unix_seconds().checked_add(i64::try_from(expiry.as_secs()).ok()?)?;
-            Some(Timestamp::from_unix(seconds, 0))
+            let at = clock::now().unix_millis().checked_add(i64::try_from(expiry.as_millis()).ok()?)?;
+            let part = u32::try_from(at.rem_euclid(1_000)).ok()?;
+            Some(Timestamp::from_unix(at.div_euclid(1_000), part * 1_000_000))
         });
         Some(InterruptCommit {
             tail: tail.to_vec(),

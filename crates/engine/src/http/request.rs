@@ -170,6 +170,7 @@ mod tests {
 
     fn turn(input: TurnInput) -> Turn {
         Turn {
+            owner: causeway_store::model::Owner::local(),
             agent_id: Name::new("helper").unwrap(),
             conversation_id: ConversationId::new("c").unwrap(),
             epoch: 0,

@@ -11,6 +11,8 @@ use sha2::{Digest, Sha256};
 use tokio::process::Command;
 
 use crate::config::{ProcessConfig, Scope};
+use causeway_store::model::Owner;
+
 use crate::harness::Turn;
 
 /// Why a command cannot be right.
@@ -140,7 +142,9 @@ fn fill(argument: &str, data_dir: &Path, agent_id: &str, turn: &Turn) -> OsStrin
             None => {}
             Some(Placeholder::DataDir) => out.push(data_dir),
             Some(Placeholder::Agent) => out.push(file_name(agent_id)),
-            Some(Placeholder::Conversation) => out.push(file_name(turn.conversation_id.as_str())),
+            Some(Placeholder::Conversation) => {
+                out.push(conversation_name(&turn.owner, turn.conversation_id.as_str()));
+            }
             Some(Placeholder::Epoch) => out.push(turn.epoch.to_string()),
             Some(Placeholder::Run) => out.push(file_name(turn.run_id.as_str())),
         }
@@ -175,6 +179,28 @@ pub(super) fn file_name(id: &str) -> String {
     name
 }
 
+/// A conversation as a file name: of different owners too. The one owner of a gateway without authentication is not named.
+fn conversation_name(owner: &Owner, conversation: &str) -> String {
+    if *owner == Owner::local() {
+        return file_name(conversation);
+    }
+    // "=." stands in no name of a single id.
+    let name = format!("{}=.{}", file_name(owner.as_str()), file_name(conversation));
+    if name.len() <= LONGEST_NAME {
+        return name;
+    }
+    let mut digest = Sha256::new();
+    for id in [owner.as_str(), conversation] {
+        digest.update((id.len() as u64).to_le_bytes());
+        digest.update(id.as_bytes());
+    }
+    let mut name = String::from("=-");
+    for byte in digest.finalize().iter().take(16) {
+        let _ = write!(name, "{byte:02x}");
+    }
+    name
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,6 +209,7 @@ mod tests {
 
     fn turn(conversation: &str) -> Turn {
         Turn {
+            owner: Owner::local(),
             agent_id: Name::new("Helper".to_owned()).unwrap(),
             conversation_id: ConversationId::new(conversation.to_owned()).unwrap(),
             epoch: 3,
@@ -257,8 +284,15 @@ mod tests {
             );
             assert_eq!(*name, name.to_lowercase());
         }
+        for owner in ["a", "A", "a=.b", "", &long] {
+            names.extend(ids.iter().map(|id| conversation_name(&Owner::new(owner), id)));
+        }
+        assert!(names.iter().all(|name| name.len() <= LONGEST_NAME && !name.starts_with(['.', '-'])));
+        assert_eq!(conversation_name(&Owner::local(), "a"), "a");
+        assert_eq!(conversation_name(&Owner::new("eve"), "a"), "eve=.a");
+        let count = names.len();
         names.sort();
         names.dedup();
-        assert_eq!(names.len(), ids.len());
+        assert_eq!((names.len(), count), (ids.len() * 6, ids.len() * 6));
     }
 }

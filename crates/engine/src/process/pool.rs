@@ -59,8 +59,8 @@ pub(crate) struct Pool {
     tickets: AtomicU64,
 }
 
-/// Whom a worker serves: a conversation's epoch.
-type Key = (String, u64);
+/// Whom a worker serves: an owner's conversation, in one epoch.
+type Key = (String, String, u64);
 
 /// An idle worker, held by a task that watches it.
 #[derive(Debug)]
@@ -133,11 +133,14 @@ impl Pool {
 
     /// The idle worker of a turn's conversation.
     pub async fn kept(&self, turn: &Turn) -> Option<Worker> {
-        let kept = self.take_idle(|idle| idle.remove(&key(turn))).await;
-        if kept.is_some() {
+        let worker = self.take_idle(|idle| idle.remove(&key(turn))).await?;
+        if worker.leader().runs() {
             hit(failpoint::REUSE);
+            return Some(worker);
         }
-        kept
+        // It died a moment ago: a turn must not be lost to that.
+        self.bury(worker).await;
+        None
     }
 
     /// A new worker for a turn.
@@ -206,9 +209,7 @@ impl Pool {
             why = worker.stirs() => {
                 tracing::debug!(agent = self.demand.agent_id, why, "an idle worker is ended");
                 self.forget_idle(&key, ticket);
-                let stderr = worker.stderr();
-                worker.kill().await;
-                stderr.explain(&self.records_dir(), &self.demand).await;
+                self.bury(worker).await;
             }
             asked = taken => match asked {
                 Ok(reply) => {
@@ -223,6 +224,13 @@ impl Pool {
                 self.farewell(worker);
             }
         }
+    }
+
+    /// Ends a worker that did what it may not do, and keeps its last words.
+    async fn bury(&self, worker: Worker) {
+        let stderr = worker.stderr();
+        worker.kill().await;
+        stderr.explain(&self.records_dir(), &self.demand).await;
     }
 
     fn forget_idle(&self, key: &Key, ticket: u64) {
@@ -267,7 +275,7 @@ impl Pool {
 }
 
 fn key(turn: &Turn) -> Key {
-    (turn.conversation_id.as_str().to_owned(), turn.epoch)
+    (turn.owner.as_str().to_owned(), turn.conversation_id.as_str().to_owned(), turn.epoch)
 }
 
 fn oldest(idle: &mut HashMap<Key, Idle>) -> Option<Idle> {

@@ -83,6 +83,7 @@ mod tests {
 
     fn example(input: TurnInput) -> Turn {
         Turn {
+            owner: causeway_store::model::Owner::local(),
             agent_id: Name::new("helper".to_owned()).unwrap(),
             conversation_id: ConversationId::new("c".to_owned()).unwrap(),
             epoch: 0,

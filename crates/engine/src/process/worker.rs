@@ -347,7 +347,8 @@ impl Leader {
         sleep(LOOK).await;
     }
 
-    fn runs(self) -> bool {
+    /// Whether it runs at this moment.
+    pub fn runs(self) -> bool {
         let Some(pid) = self.0 else { return false };
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         matches!(waitid(WaitId::Pid(pid), look), Ok(None))

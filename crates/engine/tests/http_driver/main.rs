@@ -21,6 +21,7 @@ pub fn config(endpoint: &Endpoint) -> Config {
 
 pub fn turn() -> Turn {
     Turn {
+        owner: causeway_store::model::Owner::local(),
         agent_id: Name::new("far").unwrap(),
         conversation_id: ConversationId::new("c").unwrap(),
         epoch: 0,

@@ -309,7 +309,7 @@ fn no(error: &Error) -> No {
         Error::Refused(Refusal::InterruptConsumed { resumed_by }) => {
             No::Consumed { by: (0..RUNS as u8).find(|run| run_id(*run) == *resumed_by).unwrap() }
         }
-        Error::Refused(Refusal::InterruptClosed) => No::Closed,
+        Error::Refused(Refusal::InterruptClosed | Refusal::InterruptExpired) => No::Closed,
         Error::Refused(Refusal::RevisionMismatch { .. }) => No::Revision,
         Error::Refused(Refusal::KeyReused { .. }) => No::KeyReused,
         Error::Refused(Refusal::Fenced { .. } | Refusal::UnknownRun) => No::Fenced,

@@ -6,6 +6,7 @@
 mod read;
 pub mod schema;
 mod show;
+pub mod tools;
 pub mod tree;
 pub mod units;
 
@@ -132,6 +133,8 @@ pub struct Agent {
     pub allow_files: bool,
     /// Bounds of one run.
     pub limits: Limits,
+    /// `tools.NAME.schema`: the file with the JSON Schema of a tool's arguments, by tool name.
+    pub schemas: BTreeMap<String, PathBuf>,
     /// Where the native stream comes from.
     pub driver: Driver,
 }

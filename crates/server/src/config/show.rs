@@ -64,6 +64,10 @@ fn show_agent(out: &mut String, path: &str, agent: &Agent) {
     if let Some(expiry) = agent.interrupt_expiry {
         let _ = writeln!(out, "interrupt_expiry = {}", quoted(&show_duration(expiry)));
     }
+    for (tool, file) in &agent.schemas {
+        let file = quoted(&file.display().to_string());
+        let _ = writeln!(out, "tools.{}.schema = {file}", key(tool));
+    }
     show_limits(out, path, &agent.limits);
     match &agent.driver {
         Driver::Process(process) => show_process(out, path, process),

@@ -12,7 +12,8 @@ use causeway_contract::id::{ConversationId, InterruptId, Name, ToolCallId};
 use causeway_contract::json::JsonObject;
 use causeway_engine::answer::{Answer, Decided};
 use causeway_engine::{AnswerRun, Error, Misfit};
-use causeway_store::model::{Interrupt, Revision, RunFilter, Status};
+use causeway_store::Refusal;
+use causeway_store::model::{Interrupt, InterruptStatus, Revision, RunFilter, Status};
 use serde_json::value::RawValue;
 
 use crate::app::App;
@@ -20,8 +21,8 @@ use crate::body::{self, Fields};
 use crate::failpoint::{self, hit};
 use crate::problem::{Problem, json_response};
 use crate::routes::chat::{before_a_run, known_agent, protocol};
-use crate::routes::refused;
 use crate::routes::runs::find;
+use crate::routes::{refused, store_refused};
 use crate::stream::{Frames, REPLAY, event_stream};
 use crate::view::{self, now};
 
@@ -138,6 +139,10 @@ pub async fn stream(State(app): State<App>, request: Request) -> Result<Response
             })?;
             Ok(Frames::plain(subscription, conversation_id, protocol, &seed).into_response(None))
         }
+        // These clients know 422 as a body that cannot be read.
+        Err(Error::DoesNotFit(fault @ Misfit::NotOfSchema { .. })) => {
+            Err(Problem { status: StatusCode::BAD_REQUEST, ..misfit(&fault) })
+        }
         Err(error) => match before_a_run(&error) {
             Some(sentence) => Ok(event_stream(protocol.failure_frame(sentence, &now()))),
             None => Err(refused(&error)),
@@ -180,6 +185,9 @@ pub(super) async fn nothing_to_answer(
             "a run of this conversation is active; wait for its end or cancel it",
             "wait_or_cancel",
         ),
+        Some(run) if run.interrupt.as_ref().is_some_and(|one| one.status == InterruptStatus::Expired) => {
+            store_refused(&Refusal::InterruptExpired)
+        }
         _ => conflict("no_interrupt", "nothing of this conversation waits for an answer", "start"),
     })
 }

@@ -72,7 +72,7 @@ pub fn refused(error: &Error) -> Problem {
     }
 }
 
-fn store_refused(refusal: &Refusal) -> Problem {
+pub(crate) fn store_refused(refusal: &Refusal) -> Problem {
     let conflict =
         |code, message: &str, action| Problem::new(StatusCode::CONFLICT, code, message).action(action);
     match refusal {
@@ -88,9 +88,16 @@ fn store_refused(refusal: &Refusal) -> Problem {
         Refusal::NoInterrupt => conflict("no_interrupt", "the run has no interrupt with this id", "reload"),
         Refusal::InterruptClosed => conflict(
             "no_interrupt",
-            "the interrupt can no longer be answered: it was voided, or its time is over",
+            "the interrupt can no longer be answered: it was taken back; send a new message to go on",
             "start",
         ),
+        Refusal::InterruptExpired => conflict(
+            "interrupt_expired",
+            "the interrupt can no longer be answered: its time is over, and nothing of what it asked for was done; \
+             send a new message to go on",
+            "start",
+        )
+        .established_as("no_interrupt"),
         Refusal::RevisionMismatch { expected, .. } => Problem::new(
             StatusCode::CONFLICT,
             "revision_mismatch",

@@ -196,3 +196,15 @@ pub async fn the_outcome_of_a_lost_answer_can_be_read(backend: &mut impl Backend
     let ended = Outcome::Ended { status: Status::Error, terminal: failed(1, "harness_timeout"), head: None };
     assert_eq!(store.outcome(&run_id("r2")).await, Ok(ended));
 }
+
+pub async fn why_a_run_is_uncertain_is_kept_and_the_first_note_stands(backend: &mut impl Backend) {
+    let store = backend.store();
+    opened(&*store, open("r1", "c")).await;
+    store.note_cause(&run_id("r1"), "commit_refused").await.unwrap();
+    store.note_cause(&run_id("r1"), "engine_restarted").await.unwrap();
+    let end = Final { tail: vec![failed(1, "thread_durability_uncertain")], head: None };
+    store.commit_final(&run_id("r1"), first(), end).await.unwrap();
+    let run = store.run(&Owner::local(), &run_id("r1")).await.unwrap();
+    assert_eq!((run.status, run.cause.as_deref()), (Status::Uncertain, Some("commit_refused")));
+    assert_eq!(refusal(store.note_cause(&run_id("r9"), "disk_full").await), Refusal::UnknownRun);
+}

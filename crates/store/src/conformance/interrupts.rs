@@ -173,7 +173,7 @@ pub async fn an_expired_interrupt_takes_no_answer_and_holds_up_nothing(backend: 
     commit.expires_at = Some(Timestamp::from_unix(NOON + 60, 0));
     store.commit_interrupt(&run_id("r1"), first(), commit).await.unwrap();
     let late = store.consume_interrupt(answer("r1", "i", 1, later(open("r2", "c"), 60))).await;
-    assert_eq!(refusal(late), Refusal::InterruptClosed);
+    assert_eq!(refusal(late), Refusal::InterruptExpired);
     let early = store.open_run(later(open("r2", "c"), 59)).await;
     let pending_now = Refusal::InterruptPending { run_id: run_id("r1"), interrupt_id: interrupt_id("i") };
     assert_eq!(refusal(early), pending_now);
@@ -204,4 +204,23 @@ pub async fn pending_interrupts_are_listed_for_their_owner(backend: &mut impl Ba
     assert_eq!(ids(all), [run_id("r2"), run_id("r1")]);
     assert_eq!(ids(store.pending_interrupts(&Owner::local(), 1).await.unwrap()), [run_id("r2")]);
     assert_eq!(ids(store.pending_interrupts(&Owner::new("ann"), 10).await.unwrap()), [run_id("r3")]);
+}
+
+pub async fn interrupts_that_expire_are_listed_the_soonest_first(backend: &mut impl Backend) {
+    let store = backend.store();
+    for (run, owner, after) in
+        [("r1", "ann", Some(90)), ("r2", "local", Some(30)), ("r3", "local", None), ("r4", "bob", Some(60))]
+    {
+        opened(&*store, owned_by(open(run, run), owner)).await;
+        let mut commit = pause(1, 0, "h1", run);
+        commit.expires_at = after.map(|after| Timestamp::from_unix(NOON + after, 0));
+        store.commit_interrupt(&run_id(run), first(), commit).await.unwrap();
+    }
+    let due = |run, after| (run_id(run), Timestamp::from_unix(NOON + after, 0));
+    let all = [due("r2", 30), due("r4", 60), due("r1", 90)];
+    assert_eq!(store.expiring_interrupts(10).await.unwrap(), all);
+    assert_eq!(store.expiring_interrupts(2).await.unwrap(), all[..2]);
+    assert_eq!(store.void_interrupt(&run_id("r2"), Withdrawal::Expired).await, Ok(true));
+    assert_eq!(store.expiring_interrupts(10).await.unwrap(), all[1..]);
+    assert_eq!(status(&*store, "r2").await, InterruptStatus::Expired);
 }

@@ -35,6 +35,7 @@ pub async fn a_new_run_starts_from_the_empty_state(backend: &mut impl Backend) {
         last_sequence: given.started.sequence,
         request: given.request.clone(),
         error: None,
+        cause: None,
         interrupt: None,
         resumed_from: None,
         resumed_by: None,

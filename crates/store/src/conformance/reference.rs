@@ -164,9 +164,15 @@ impl Reference {
         if let Some(resumed_by) = resumed_by.clone() {
             return Err(Refusal::InterruptConsumed { resumed_by }.into());
         }
-        let now = open.started.timestamp.unix_millis();
-        if summary.status != InterruptStatus::Pending || is_over(summary, now) {
-            return Err(Refusal::InterruptClosed.into());
+        let over = is_over(summary, open.started.timestamp.unix_millis());
+        match summary.status {
+            InterruptStatus::Pending if !over => {}
+            InterruptStatus::Pending | InterruptStatus::Expired => {
+                return Err(Refusal::InterruptExpired.into());
+            }
+            InterruptStatus::Consumed | InterruptStatus::Voided => {
+                return Err(Refusal::InterruptClosed.into());
+            }
         }
         self.is_free(open)?;
         let row = self.row_mut(&answer.interrupted)?;
@@ -405,6 +411,7 @@ impl Reference {
             last_sequence: Sequence::ZERO,
             request: open.request.clone(),
             error: None,
+            cause: None,
             interrupt: None,
             resumed_from: resumed_from.cloned(),
             resumed_by: None,

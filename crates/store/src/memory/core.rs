@@ -198,6 +198,15 @@ impl Memory {
         Ok(Opened::New(self.insert(answer.open, Some(answer.interrupted))))
     }
 
+    /// See [`Store::note_cause`](crate::Store::note_cause).
+    ///
+    /// # Errors
+    /// As the trait's verb.
+    pub fn note_cause(&mut self, run_id: &RunId<'_>, cause: &str) -> Result<()> {
+        self.row_mut(run_id)?.run.cause.get_or_insert_with(|| Arc::from(cause));
+        Ok(())
+    }
+
     /// See [`Store::void_interrupt`](crate::Store::void_interrupt).
     ///
     /// # Errors
@@ -383,6 +392,7 @@ impl Memory {
             last_sequence: open.started.sequence,
             request: open.request,
             error: None,
+            cause: None,
             interrupt: None,
             resumed_from,
             resumed_by: None,

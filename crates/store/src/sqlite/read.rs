@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use causeway_contract::event::Sequence;
 use causeway_contract::id::{ConversationId, Name, Reference, RunId};
+use causeway_contract::timestamp::Timestamp;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
@@ -68,7 +69,7 @@ const RUN: &str = "
 SELECT r.run_key, r.owner, r.run_id, c.conversation_id, r.epoch, r.agent_id, r.harness_id, r.thread, r.status,
     r.generation, r.created_at, r.ended_at,
     coalesce(r.last_sequence, (SELECT max(l.sequence) FROM log l WHERE l.run_key = r.run_key)),
-    r.request, r.error, r.resumed_from, r.resumed_by, r.seed,
+    r.request, r.error, r.cause, r.resumed_from, r.resumed_by, r.seed,
     CASE r.status WHEN 0 THEN (SELECT l.data FROM log l WHERE l.run_key = r.run_key AND l.type = 19
         ORDER BY l.sequence DESC LIMIT 1) ELSE r.usage END,
     r.worker_thread,
@@ -92,6 +93,7 @@ fn read_run(columns: &mut Columns<'_, '_>) -> Read<(u64, Run)> {
         last_sequence: columns.sequence()?,
         request: columns.payload()?,
         error: columns.payload_or_null()?,
+        cause: columns.shared_or_null()?,
         interrupt: None,
         resumed_from: columns.run_id_or_null()?,
         resumed_by: columns.run_id_or_null()?,
@@ -325,6 +327,22 @@ pub(crate) fn pending_interrupts(
     let sql =
         format!("{INTERRUPT} WHERE i.status = {pending} AND r.owner = ?1 ORDER BY i.run_key DESC LIMIT ?2");
     every(connection, &sql, params![owner.as_str(), i64::try_from(limit).unwrap_or(i64::MAX)], read_interrupt)
+}
+
+/// Times are kept as RFC 3339 in UTC: their order as text is right to the second, which is all that the cut needs.
+pub(crate) fn expiring_interrupts(
+    connection: &Connection,
+    limit: usize,
+) -> Read<Vec<(RunId<'static>, Timestamp<'static>)>> {
+    let pending = interrupt_number(InterruptStatus::Pending);
+    let sql = format!(
+        "SELECT r.run_id, i.expires_at FROM interrupt i JOIN run r USING (run_key)
+         WHERE i.status = {pending} AND i.expires_at IS NOT NULL ORDER BY i.expires_at LIMIT ?1"
+    );
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut due = every(connection, &sql, [limit], |columns| Ok((columns.run_id()?, columns.timestamp()?)))?;
+    due.sort_by_key(|(_, at)| at.unix_millis());
+    Ok(due)
 }
 
 pub(crate) fn interrupt(connection: &Connection, owner: &Owner, run_id: &RunId<'_>) -> Read<Interrupt> {

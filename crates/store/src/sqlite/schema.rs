@@ -16,7 +16,7 @@ use crate::sqlite::{fault, mark};
 pub(crate) type Migration = &'static str;
 
 /// Every step from an empty file. The version of a file (`user_version`) is the number of steps it has seen.
-pub(crate) const MIGRATIONS: &[Migration] = &[V1];
+pub(crate) const MIGRATIONS: &[Migration] = &[V1, V2];
 
 /// `application_id` of our files: "CWY1".
 const APPLICATION_ID: i32 = 0x4357_5931;
@@ -141,6 +141,9 @@ CREATE TABLE pack (
     UNIQUE (run_key, first_sequence)
 ) STRICT;
 ";
+
+/// Why a run is uncertain, in a word of the engine's.
+const V2: Migration = "ALTER TABLE run ADD COLUMN cause TEXT;";
 
 /// Brings the file to the newest version; copies an older one first, to a file beside it.
 ///

@@ -2,6 +2,7 @@
 //!
 //! Refuses before it changes anything: a write that answers no has written nothing, so that it can share a
 //! transaction with others. A run's state is kept in memory while it is written; the file is asked only once.
+//! It is one piece, since every verb stands on the same few helpers.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -217,6 +218,14 @@ impl Writer {
         self.not_pending(key)?;
         hit(failpoint::CONSUMED);
         Ok(Opened::New(self.insert(&answer.open, conversation, Some(&answer.interrupted))?))
+    }
+
+    pub(crate) fn note_cause(&mut self, run_id: &RunId<'static>, cause: &str) -> Write<()> {
+        let key = self.run_key(run_id)?;
+        self.connection
+            .prepare_cached("UPDATE run SET cause = coalesce(cause, ?2) WHERE run_key = ?1")?
+            .execute(params![key, cause])?;
+        Ok(())
     }
 
     pub(crate) fn void_interrupt(&mut self, run_id: &RunId<'static>, why: Withdrawal) -> Write<bool> {

@@ -1,4 +1,4 @@
-//! What a valid configuration needs around it: adapters, recordings, programs.
+//! What a valid configuration needs around it: adapters, recordings, schemas, programs.
 //!
 //! Refuses to start anything to find out; relative paths are seen from the directory `causeway` was started in.
 
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use causeway_adapter::registry;
 use causeway_engine::config::Thread;
 use causeway_engine::http::config::Secret;
-use causeway_server::config::{Config, Driver, Finding};
+use causeway_server::config::{Config, Driver, Finding, tools};
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -32,6 +32,11 @@ pub fn survey(config: &Config) -> Ground {
             let known: Vec<&str> = registry::HARNESSES.iter().map(|harness| harness.id).collect();
             let message = format!("no adapter for `{}`; known are {}", agent.harness, known.join(", "));
             ground.findings.push(of("harness", message));
+        }
+        for (tool, file) in &agent.schemas {
+            if let Err(what) = tools::read(file) {
+                ground.findings.push(of(&format!("tools.{tool}.schema"), what));
+            }
         }
         match &agent.driver {
             Driver::Recording(recording) => {

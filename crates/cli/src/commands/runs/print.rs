@@ -13,14 +13,20 @@ pub fn run_heads() -> String {
     row("RUN", "STATUS", "CREATED", "AGENT", "CONVERSATION")
 }
 
-/// A run on one line.
+/// A run on one line; one that is uncertain on three, with why and what to do.
 ///
 /// # Errors
 /// `json` is no run.
 pub fn run_line(json: &str) -> anyhow::Result<String> {
     let run: Value = serde_json::from_str(json).context("a run that is no JSON")?;
     let of = |key: &str| text(&run, key);
-    Ok(row(&of("run_id"), &of("status"), &of("created_at"), &of("agent_id"), &of("conversation_id")))
+    let mut line =
+        row(&of("run_id"), &of("status"), &of("created_at"), &of("agent_id"), &of("conversation_id"));
+    if let Some(uncertain) = run.get("uncertain") {
+        let of = |key: &str| text(uncertain, key);
+        line.push_str(&format!("\n    why   {}: {}\n    next  {}", of("cause"), of("happened"), of("next")));
+    }
+    Ok(line)
 }
 
 /// A run, one line a field.
@@ -36,6 +42,11 @@ pub fn run(json: &str) -> anyhow::Result<String> {
         .and_then(Value::as_object_mut)
         .and_then(|interrupt| interrupt.remove("decision"));
     run.extend(decision.map(|decision| ("decision".to_owned(), decision)));
+    if let Some(Value::Object(uncertain)) = run.remove("uncertain") {
+        run.extend(
+            uncertain.into_iter().filter(|(key, _)| ["cause", "happened", "next"].contains(&key.as_str())),
+        );
+    }
     let lines: Vec<String> = run
         .iter()
         .filter(|(_, value)| !value.is_null())

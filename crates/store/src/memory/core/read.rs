@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use causeway_contract::event::Sequence;
 use causeway_contract::id::{ConversationId, Name, Reference, RunId};
+use causeway_contract::timestamp::Timestamp;
 
 use crate::error::Refusal;
 use crate::memory::core::{Memory, Row, place};
@@ -99,6 +100,18 @@ impl Memory {
         let pending =
             interrupts.filter(|i| i.owner == *owner && i.summary.status == InterruptStatus::Pending);
         pending.take(limit).cloned().collect()
+    }
+
+    /// See [`Store::expiring_interrupts`](crate::Store::expiring_interrupts).
+    pub fn expiring_interrupts(&self, limit: usize) -> Vec<(RunId<'static>, Timestamp<'static>)> {
+        let interrupts = self.runs.values().filter_map(|row| row.interrupt.as_ref());
+        let mut due: Vec<_> = interrupts
+            .filter(|i| i.summary.status == InterruptStatus::Pending)
+            .filter_map(|i| Some((i.run_id.clone(), i.summary.expires_at.clone()?)))
+            .collect();
+        due.sort_by_key(|(_, at)| at.unix_millis());
+        due.truncate(limit);
+        due
     }
 
     /// See [`Store::interrupt`](crate::Store::interrupt).
