@@ -8,10 +8,12 @@ cd "$(dirname "$0")/.."
 export CARGO_PROFILE_DEV_DEBUG="${CARGO_PROFILE_DEV_DEBUG:-line-tables-only}"
 
 # The environment of the live worker, made once. Where it cannot be had the live tests say SKIPPED and why.
+# The second is the older stack that existing deployments pin.
 environment=target/deepagents
-mkdir -p "$environment"
 examples/deepagents/setup.sh "$environment" \
     || echo "SKIPPED: no environment for the live deepagents worker; its tests will be skipped"
+examples/deepagents/setup.sh target/deepagents-0.6 requirements-0.6.txt \
+    || echo "SKIPPED: no environment for the live worker on deepagents 0.6; its tests will be skipped"
 
 # The same for the Claude Code CLI.
 examples/claude/setup.sh target/claude \

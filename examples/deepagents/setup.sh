@@ -1,13 +1,13 @@
 #!/bin/sh
-# Makes the worker's Python environment, pinned by requirements.txt:  setup.sh [FOLDER]
+# Makes the worker's Python environment, pinned by requirements.txt:  setup.sh [FOLDER [REQUIREMENTS]]
 #
-# FOLDER is where .venv goes (default: beside this script). Run it as often as you like: an environment made from the same requirements is kept.
+# FOLDER is where .venv goes (default: beside this script), REQUIREMENTS another file of this folder, e.g. requirements-0.6.txt. Run it as often as you like: an environment made from the same requirements is kept.
 # Prints the path of its python as the last line of stdout. Exit 2, with the reason on stderr, where it cannot be had.
 set -u
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd) || exit 2
 folder=${1:-$here}
-requirements=$here/requirements.txt
+requirements=$here/${2:-requirements.txt}
 
 cannot() {
     printf 'setup.sh: cannot make the Python environment of the deepagents worker: %s\n' "$1" >&2

@@ -165,7 +165,8 @@ class States(AsyncSqliteSaver):
         filled = dict(values)
         for name in missing:
             history = histories[name]
-            channel = graph.channels[name].from_checkpoint(history.get("seed"))
+            spec = graph.channels[name]
+            channel = spec.from_checkpoint(history.get("seed", _DeltaSnapshot(spec.typ())))
             channel.replay_writes(history["writes"])
             filled[name] = _DeltaSnapshot(channel.get())
         return self.serde.dumps_typed({**last.checkpoint, "channel_values": filled})

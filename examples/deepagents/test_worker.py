@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
+import importlib.metadata
 import json
 import os
 import pathlib
@@ -595,11 +596,15 @@ def test_an_agent_of_ones_own_is_named_by_module(lab: Lab) -> None:
 
 
 def test_chunks_have_the_shape_of_the_recordings(lab: Lab) -> None:
+    old = importlib.metadata.version("deepagents").startswith("0.6.")
+    recordings = DATA / "recordings" / ("deepagents-0.6.4" if old else "deepagents")
     for path in sorted((DATA / "scenarios" / "deepagents").glob("*.json")):
+        if not (recordings / f"{path.stem}.jsonl").exists():
+            continue
         scene = json.loads(path.read_text(encoding="utf-8"))
         if "provider" in scene or any(key in request for request in scene["requests"] for key in ("cancel_after", "kill_after")):
             continue
-        recorded = (DATA / "recordings" / "deepagents" / f"{path.stem}.jsonl").read_text(encoding="utf-8").split("\n")
+        recorded = (recordings / f"{path.stem}.jsonl").read_text(encoding="utf-8").split("\n")
         expected = collections.Counter(_shape(json.loads(line)) for line in recorded if '"kind": "chunk"' in line)
         for leftover in lab.db.parent.glob("*"):
             leftover.unlink()

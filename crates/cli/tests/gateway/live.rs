@@ -13,21 +13,45 @@ use crate::gateway::{Gateway, eventually};
 use crate::http::{Response, frame_id, frames};
 use crate::runs::{self, ESTABLISHED, check_whole, ended, offline, offline_after, say, stored, types};
 
-/// The worker's interpreter, or why there is none.
-pub fn python() -> Option<&'static Path> {
-    static PYTHON: OnceLock<Option<PathBuf>> = OnceLock::new();
-    PYTHON
-        .get_or_init(|| {
-            let setup = example("setup.sh");
-            let output = Command::new("sh").arg(&setup).output().expect("sh");
-            if !output.status.success() {
-                eprintln!("{}", String::from_utf8_lossy(&output.stderr));
-                return None;
-            }
-            let text = String::from_utf8(output.stdout).expect("a path");
-            Some(PathBuf::from(text.lines().last().expect("the last line is the path")))
-        })
-        .as_deref()
+/// The stacks that the worker is pinned to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Stack {
+    V07,
+    V06,
+}
+
+impl Stack {
+    /// The folder of its environment under `target`, and the file that pins it.
+    fn pins(self) -> (&'static str, &'static str) {
+        match self {
+            Self::V07 => ("deepagents", "requirements.txt"),
+            Self::V06 => ("deepagents-0.6", "requirements-0.6.txt"),
+        }
+    }
+}
+
+/// The interpreter of a stack's environment, which is made once for the checkout; `None`, with the reason on stderr,
+/// where it cannot be had.
+pub fn python(stack: Stack) -> Option<&'static Path> {
+    static NEW: OnceLock<Option<PathBuf>> = OnceLock::new();
+    static OLD: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let made = match stack {
+        Stack::V07 => &NEW,
+        Stack::V06 => &OLD,
+    };
+    made.get_or_init(|| {
+        let (folder, pins) = stack.pins();
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target").join(folder);
+        let setup = [example("setup.sh"), folder, PathBuf::from(pins)];
+        let output = Command::new("sh").args(setup).output().expect("sh");
+        if !output.status.success() {
+            eprintln!("{}", String::from_utf8_lossy(&output.stderr));
+            return None;
+        }
+        let text = String::from_utf8(output.stdout).expect("a path");
+        Some(PathBuf::from(text.lines().last().expect("the last line is the path")))
+    })
+    .as_deref()
 }
 
 pub fn example(name: &str) -> PathBuf {
@@ -36,9 +60,14 @@ pub fn example(name: &str) -> PathBuf {
 
 /// Settings of the agent `live`, or `None`, said loudly.
 pub fn settings(more: &str) -> Option<String> {
-    let Some(python) = python() else {
+    settings_on(Stack::V07, more)
+}
+
+/// The same on a stack.
+pub fn settings_on(stack: Stack, more: &str) -> Option<String> {
+    let Some(python) = python(stack) else {
         eprintln!(
-            "SKIPPED: the Python environment of examples/deepagents could not be made; no live worker was tested"
+            "SKIPPED: the Python environment {stack:?} of examples/deepagents could not be made; no live worker was tested"
         );
         return None;
     };

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::gateway::{Gateway, eventually};
-use crate::live::{example, python, settings, workers};
+use crate::live::{Stack, example, python, settings_on, workers};
 use crate::runs::{
     self, ESTABLISHED, answer, check_whole, ended, offline_seeded, say, show, stored, types, value, waiting,
 };
@@ -23,8 +23,8 @@ struct Scene {
 }
 
 impl Scene {
-    fn new() -> Option<Self> {
-        let settings = settings("")?;
+    fn new(stack: Stack) -> Option<Self> {
+        let settings = settings_on(stack, "")?;
         let dir = tempfile::tempdir().unwrap();
         let script = dir.path().join("script.json");
         std::fs::write(&script, script_for(&dir.path().join("notes")).to_string()).unwrap();
@@ -133,13 +133,44 @@ fn ends(events: &[Value]) -> Vec<String> {
         .collect()
 }
 
+/// Every test below, on the newest stack and on the one that existing deployments pin.
+macro_rules! on_both_stacks {
+    ($($name:ident),+ $(,)?) => {
+        mod on_deepagents_0_7 {
+            $(#[test] fn $name() { super::$name(super::Stack::V07); })+
+        }
+        mod on_deepagents_0_6 {
+            $(#[test] fn $name() { super::$name(super::Stack::V06); })+
+        }
+    };
+}
+
+on_both_stacks!(
+    every_kind_of_answer_reaches_the_harness_and_every_client_sees_its_end,
+    several_pauses_at_once_are_one_question_and_one_after_another_are_several,
+    b23_of_windows_that_approve_at_the_same_moment_one_makes_the_tool_run,
+    an_interrupt_outlives_a_restart_and_its_tool_runs_once,
+    what_an_answer_that_was_never_committed_began_does_not_go_on,
+    a_cleared_or_deleted_conversation_is_forgotten_by_its_worker_too,
+);
+
+/// Whether a process is gone, or only waits for its parent to take note.
+fn is_dead(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |stat| stat.contains(") Z "))
+}
+
+fn kill(pids: Vec<u32>) {
+    for pid in pids {
+        let _gone = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+    }
+}
+
 fn one(decision: &str) -> Value {
     json!({"type": "tool_approval", "decision": decision})
 }
 
-#[test]
-fn every_kind_of_answer_reaches_the_harness_and_every_client_sees_its_end() {
-    let Some(scene) = Scene::new() else { return };
+fn every_kind_of_answer_reaches_the_harness_and_every_client_sees_its_end(stack: Stack) {
+    let Some(scene) = Scene::new(stack) else { return };
     let gateway = scene.start();
     for protocol in ESTABLISHED {
         let c = |name: &str| format!("{name}-{protocol}");
@@ -214,9 +245,8 @@ fn every_kind_of_answer_reaches_the_harness_and_every_client_sees_its_end() {
     }
 }
 
-#[test]
-fn several_pauses_at_once_are_one_question_and_one_after_another_are_several() {
-    let Some(scene) = Scene::new() else { return };
+fn several_pauses_at_once_are_one_question_and_one_after_another_are_several(stack: Stack) {
+    let Some(scene) = Scene::new(stack) else { return };
     let gateway = scene.start();
     for protocol in ESTABLISHED {
         let c = |name: &str| format!("{name}-{protocol}");
@@ -234,10 +264,9 @@ fn several_pauses_at_once_are_one_question_and_one_after_another_are_several() {
         };
         let decisions: Vec<Value> = kinds.iter().map(decide).collect();
         assert_eq!(decisions.len(), 2, "{calls}");
-        let mut told = ends(&tell("mixed", json!({"type": "tool_approval", "decisions": decisions})));
-        told.sort();
-        assert_eq!(told[1], "finished noted mixed");
-        assert!(told[0].ends_with("{\"environment\": \"dev\"}"), "{told:?}");
+        let told = ends(&tell("mixed", json!({"type": "tool_approval", "decisions": decisions})));
+        assert!(told.contains(&"finished noted mixed".to_owned()), "{told:?}");
+        assert!(told.iter().any(|end| end.ends_with("{\"environment\": \"dev\"}")), "{told:?}");
         assert_eq!(scene.notes(), ["mixed"]);
 
         ask("both", "two pauses");
@@ -286,9 +315,8 @@ fn several_pauses_at_once_are_one_question_and_one_after_another_are_several() {
     }
 }
 
-#[test]
-fn b23_of_windows_that_approve_at_the_same_moment_one_makes_the_tool_run() {
-    let Some(scene) = Scene::new() else { return };
+fn b23_of_windows_that_approve_at_the_same_moment_one_makes_the_tool_run(stack: Stack) {
+    let Some(scene) = Scene::new(stack) else { return };
     let gateway = scene.start();
     for round in 0..5 {
         let conversation = format!("c{round}");
@@ -315,13 +343,25 @@ fn b23_of_windows_that_approve_at_the_same_moment_one_makes_the_tool_run() {
     }
 }
 
-#[test]
-fn an_interrupt_outlives_a_restart_and_its_tool_runs_once() {
-    let Some(scene) = Scene::new() else { return };
+fn an_interrupt_outlives_a_restart_and_its_tool_runs_once(stack: Stack) {
+    let Some(scene) = Scene::new(stack) else { return };
     let gateway = scene.start();
     interrupted(&gateway, "stopped", Protocol::Agui, "note it");
     interrupted(&gateway, "killed", Protocol::Custom, "note it");
     interrupted(&gateway, "refused", Protocol::Custom, "note it");
+    interrupted(&gateway, "filled", Protocol::Custom, "a form");
+    interrupted(&gateway, "delegated", Protocol::Agui, "delegate it");
+    interrupted(&gateway, "orphaned", Protocol::Agui, "note it");
+    // The gateway stays, and every worker goes: the answer is for a new one.
+    let pids = workers(scene.path());
+    kill(pids.clone());
+    eventually("the workers' end", || pids.iter().all(|pid| is_dead(*pid)).then_some(()));
+    let edited = json!({"path": scene.path().join("notes"), "line": "by a new worker"});
+    let edit = json!({"type": "tool_approval", "decision": "edit", "edited_args": edited});
+    let told = ends(&answered(&gateway, "orphaned", Protocol::Agui, &edit));
+    // deepagents 0.7 tells the model of the edit first.
+    assert!(told[0].starts_with("finished ") && told[0].ends_with("noted by a new worker"), "{told:?}");
+    assert_eq!(scene.notes(), ["by a new worker"]);
     assert!(gateway.stop().success());
     let gateway = scene.start();
     assert_eq!(
@@ -332,9 +372,7 @@ fn an_interrupt_outlives_a_restart_and_its_tool_runs_once() {
     // The gateway and its worker, without a word.
     let pids = workers(scene.path());
     gateway.kill();
-    for pid in pids {
-        let _gone = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
-    }
+    kill(pids);
     let gateway = scene.start();
     assert_eq!(
         ends(&answered(&gateway, "killed", Protocol::Custom, &one("approve"))),
@@ -343,15 +381,20 @@ fn an_interrupt_outlives_a_restart_and_its_tool_runs_once() {
     assert_eq!(scene.notes(), ["noted"], "once");
     assert_eq!(ends(&answered(&gateway, "refused", Protocol::Custom, &one("reject"))), ["tool_rejected"]);
     assert_eq!(scene.notes(), Vec::<String>::new());
+    let values = json!({"type": "form_input", "values": {"environment": "dev"}});
+    let told = ends(&answered(&gateway, "filled", Protocol::Custom, &values));
+    assert!(told[0].contains("\"environment\": \"dev\""), "{told:?}");
+    let events = answered(&gateway, "delegated", Protocol::Agui, &one("approve"));
+    assert_eq!(ends(&events), ["finished noted delegated", "finished Written."]);
+    assert_eq!(scene.notes(), ["delegated"], "once");
     // The conversation goes on from there.
     let next = say(&gateway.client, "live", "killed", Protocol::Custom, "hello");
     assert!(next.text().contains("You said: hello"));
     assert_eq!(scene.notes(), Vec::<String>::new());
 }
 
-#[test]
-fn what_an_answer_that_was_never_committed_began_does_not_go_on() {
-    let Some(scene) = Scene::new() else { return };
+fn what_an_answer_that_was_never_committed_began_does_not_go_on(stack: Stack) {
+    let Some(scene) = Scene::new(stack) else { return };
     let gateway = scene.start();
     let asked = interrupted(&gateway, "c", Protocol::Custom, "slow, please");
     let mut response = answer(&gateway.client, "live", "c", Protocol::Custom, &one("approve"));
@@ -362,9 +405,7 @@ fn what_an_answer_that_was_never_committed_began_does_not_go_on() {
     }
     let pids = workers(scene.path());
     gateway.kill();
-    for pid in pids {
-        let _gone = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
-    }
+    kill(pids);
     eventually("the worker's end", || workers(scene.path()).is_empty().then_some(()));
     let gateway = scene.start();
     let run = ended(&gateway.client, &run_id);
@@ -387,15 +428,14 @@ fn what_an_answer_that_was_never_committed_began_does_not_go_on() {
     assert_eq!(scene.notes(), Vec::<String>::new(), "the tool never ran");
 }
 
-#[test]
-fn a_cleared_or_deleted_conversation_is_forgotten_by_its_worker_too() {
-    let Some(scene) = Scene::new() else { return };
+fn a_cleared_or_deleted_conversation_is_forgotten_by_its_worker_too(stack: Stack) {
+    let Some(scene) = Scene::new(stack) else { return };
     let gateway = scene.start();
     let hello = || say(&gateway.client, "live", "c", Protocol::Custom, "hello").text();
     let threads = |epoch: u64| -> Option<String> {
         let file = scene.path().join(format!("data/workers/c.{epoch}.sqlite"));
         let count = "import sqlite3, sys; print(sqlite3.connect(sys.argv[1]).execute('SELECT count(*) FROM threads').fetchone()[0])";
-        let counted = Command::new(python()?).args(["-c", count]).arg(&file).output().unwrap();
+        let counted = Command::new(python(stack)?).args(["-c", count]).arg(&file).output().unwrap();
         Some(String::from_utf8(counted.stdout).unwrap().trim().to_owned())
     };
     let first = hello();
