@@ -1,7 +1,7 @@
 // The examples of `examples/clients` run against a gateway, as their README says.
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { after, before, test } from "node:test";
@@ -11,6 +11,7 @@ import { Gateway, recordings, settings } from "./support/gateway.mjs";
 const EXAMPLES = resolve(import.meta.dirname, "../../examples/clients");
 const installed = existsSync(join(EXAMPLES, "node_modules"));
 const skip = installed ? false : "SKIPPED: the packages of examples/clients are not installed";
+const curl = spawnSync("curl", ["--fail-with-body", "--version"]).status === 0;
 const PATIENCE_MS = 60_000;
 
 let gateway;
@@ -42,7 +43,7 @@ test("fetch.mjs goes on where the connection was lost", async () => {
   assert.match(out, /RUN_FINISHED of run-\S+ on connection 2\n$/);
 });
 
-test("curl.sh talks both protocols and reads a run again", async () => {
+test("curl.sh talks both protocols and reads a run again", { skip: curl ? false : "SKIPPED: no curl with --fail-with-body" }, async () => {
   const out = await run("bash", ["curl.sh"]);
   assert.match(out, /"type":"RUN_FINISHED"/);
   assert.match(out, /\nid: \d+\n/);

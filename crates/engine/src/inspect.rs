@@ -7,7 +7,6 @@ use std::sync::Arc;
 use causeway_contract::decode::decode_data;
 use causeway_contract::event::{EventData, EventType};
 use causeway_contract::id::{Reference, RunId};
-use causeway_contract::limits::Limits;
 use causeway_lifecycle::check::{Checker, Options};
 pub use causeway_lifecycle::report::{Finding, Report, write_findings};
 pub use causeway_lifecycle::validator::{Boundary, Thread};
@@ -15,8 +14,10 @@ use causeway_store::model::Owner;
 use causeway_store::{Refusal, Store};
 
 use crate::Engine;
+use crate::config::Thread as AgentThread;
 use crate::coordinator::Rejection;
 use crate::error::Error;
+use crate::repair::WIDE;
 
 /// What is known about the rules in one run.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,7 +35,11 @@ impl Engine {
     /// An unknown run, another owner's included, or a store that cannot serve.
     pub async fn findings(&self, owner: &Owner, run_id: &RunId<'_>) -> Result<Findings, Error> {
         let run = self.inner.store.run(owner, run_id).await?;
-        let mut checker = Checker::new(Options::default());
+        let thread = match self.inner.agents.get(run.agent_id.as_str()).map(|agent| agent.config.thread) {
+            Some(AgentThread::Ephemeral) => Thread::Ephemeral,
+            Some(AgentThread::Durable) | None => Thread::Durable,
+        };
+        let mut checker = Checker::new(Options { thread, limits: WIDE, ..Options::default() });
         let mut line = Vec::new();
         let mut after = None;
         loop {
@@ -73,7 +78,7 @@ pub(crate) async fn shown_result(
             if record.event_type != EventType::ToolFinished {
                 continue;
             }
-            let data = decode_data(record.event_type, record.data.as_str(), &Limits::DEFAULT);
+            let data = decode_data(record.event_type, record.data.as_str(), &WIDE);
             if let Ok(EventData::ToolFinished(tool)) = data
                 && tool.result_ref.as_ref() == Some(reference)
             {

@@ -104,7 +104,8 @@ async fn retry(store: &Arc<dyn Store>, waiting: Vec<Lost>, inner: &std::sync::We
     let mut left = Vec::new();
     for run in waiting {
         match close(store, &run).await {
-            Ok(status) => {
+            Ok(None) => {} // somebody else closed it, or it never began
+            Ok(Some(status)) => {
                 tracing::info!(run_id = %run.run_id, ?status, "a run that had lost its store was closed");
                 if let Some(inner) = inner.upgrade() {
                     count(&inner.metrics.recovered, 1);

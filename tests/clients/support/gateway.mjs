@@ -35,16 +35,22 @@ export function recordings() {
     if (!existsSync(index)) continue;
     for (const entry of JSON.parse(readFileSync(index, "utf8"))) {
       const harness = HARNESSES[entry.harness] ?? entry.harness;
+      const file = join(RECORDINGS, folder, entry.file);
       all.push({
         agent: `${folder}_${entry.name}`.replaceAll(/[^a-z0-9_-]/g, "_"),
         harness,
         name: `${folder}/${entry.name}`,
-        file: join(RECORDINGS, folder, entry.file),
-        turns: entry.expected.turns ?? [entry.expected.terminal],
+        file,
+        turns: entry.expected ? (entry.expected.turns ?? [entry.expected.terminal]) : begins(file),
       });
     }
   }
   return all;
+}
+
+/** The first lines of the turns of a worker's recording. */
+function begins(file) {
+  return readFileSync(file, "utf8").split("\n").filter((line) => line.includes('"kind":"begin"'));
 }
 
 /** Settings with an agent for each of `agents`: `{agent, harness, file, pace?}`. */
@@ -56,7 +62,7 @@ export function settings(agents) {
 
 /** The live deepagents worker as an agent `live`, or null where its Python environment cannot be had. */
 export function liveWorker(script) {
-  const setup = spawnSync("sh", [join(ROOT, "examples/deepagents/setup.sh")], { encoding: "utf8" });
+  const setup = spawnSync("sh", [join(ROOT, "examples/deepagents/setup.sh"), join(ROOT, "target/deepagents")], { encoding: "utf8" });
   if (setup.status !== 0) {
     console.error(`SKIPPED: no environment for the live deepagents worker\n${setup.stderr}`);
     return null;

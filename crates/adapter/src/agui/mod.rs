@@ -60,6 +60,9 @@ use crate::worker;
 /// The canonical `harness_id`.
 pub const HARNESS: &str = "agui";
 
+/// Longer native ids belong to no message or call: what a run remembers of them is bounded.
+const LONGEST_NATIVE_ID: usize = 4096;
+
 /// Seconds since 1970 stay below this for a long time, milliseconds have left it behind for as long.
 const SECONDS_END: f64 = 1e11;
 
@@ -295,6 +298,11 @@ impl Agui {
     }
 
     fn open_message(&mut self, kind: Kind, id: &str, shown: bool, event: &Json<'_>) {
+        // More than a run may hold are not remembered: what they say is refused as content without a start.
+        let limits = &self.scribe.options.limits;
+        if self.messages.len() >= limits.messages || id.len() > LONGEST_NATIVE_ID {
+            return;
+        }
         let here = self.here(event);
         self.messages.insert(message_key(kind, id), (shown, here));
     }
@@ -381,6 +389,12 @@ impl Agui {
             return Err(ItemError::OutOfOrder {
                 kind: "TOOL_CALL_START",
                 what: "the call has no id, or is open",
+            });
+        }
+        if self.arriving.len() >= self.scribe.options.limits.tool_calls || native.len() > LONGEST_NATIVE_ID {
+            return Err(ItemError::OutOfOrder {
+                kind: "TOOL_CALL_START",
+                what: "more calls are under way than a run may hold, or the id has no bound",
             });
         }
         let here = self.here(event);

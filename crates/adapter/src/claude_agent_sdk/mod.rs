@@ -172,6 +172,7 @@ impl ClaudeAgentSdk {
         let mut edits: HashMap<&str, String> = HashMap::new();
         if let Some(snapshot) = &snapshot {
             self.baseline = snapshot.counted;
+            self.standing = snapshot.head.as_deref().map(Standing::at).unwrap_or_default();
             self.streamed.extend(snapshot.message.clone());
             self.message.rejoin(snapshot.message.clone());
             let replies = resume.answer.as_ref().and_then(|answer| replies(snapshot, answer).ok());

@@ -15,6 +15,8 @@ pub(super) struct Snapshot {
     pub message: Option<String>,
     /// What the runs of this native turn counted so far.
     pub counted: Counts,
+    /// Where the conversation stands.
+    pub head: Option<String>,
 }
 
 /// A request that waits for its response.
@@ -66,6 +68,10 @@ impl Snapshot {
             out.push_str(",\"message\":");
             write_string(message, &mut out);
         }
+        if let Some(head) = &self.head {
+            out.push_str(",\"head\":");
+            write_string(head, &mut out);
+        }
         let Counts { input, output, cached_input } = self.counted;
         for (key, count) in
             [("input_tokens", input), ("output_tokens", output), ("cached_input_tokens", cached_input)]
@@ -96,6 +102,7 @@ impl Snapshot {
         (!asked.is_empty()).then(|| Self {
             asked,
             message: owned(&json, "message"),
+            head: owned(&json, "head"),
             counted: Counts {
                 input: count("input_tokens"),
                 output: count("output_tokens"),
@@ -123,6 +130,7 @@ mod tests {
             asked: vec![form.clone(), approval],
             message: Some("m".to_owned()),
             counted: Counts { input: Some(1), output: None, cached_input: Some(2) },
+            head: Some("s:e".to_owned()),
         };
         assert_eq!((snapshot.about("c#2"), snapshot.is_form()), (Some(&form), false));
         assert_eq!(Snapshot::from_json(&snapshot.to_json()), Some(snapshot));

@@ -14,6 +14,12 @@ pub struct Standing {
 }
 
 impl Standing {
+    /// A conversation that stands at this head: an answer goes on where the question was asked.
+    pub fn at(head: &str) -> Self {
+        let (session, newest) = parts(head);
+        Self { session: Some(session.to_owned()), newest: newest.map(str::to_owned) }
+    }
+
     /// Takes a line in.
     pub fn see(&mut self, json: &Json<'_>) {
         let around = either(json, "event", "data").filter(|_| json.text("type").is_none()).unwrap_or(json);
@@ -92,6 +98,9 @@ mod tests {
             (r#"{"type":"user","message":{}}"#, "s:d"),
         ] {
             assert_eq!(see(line).as_deref(), Some(head), "{line}");
+        }
+        for head in ["s:d", "s"] {
+            assert_eq!(Standing::at(head).head().as_deref(), Some(head));
         }
         assert_eq!((parts("s:d"), parts("s")), (("s", Some("d")), ("s", None)));
     }

@@ -93,8 +93,12 @@ impl ClaudeAgentSdk {
         let mut counted = crate::usage::Totals::default();
         counted.add(self.baseline);
         counted.add(self.scribe.totals.counts());
-        let snapshot =
-            Snapshot { asked, message: self.message.id().map(str::to_owned), counted: counted.counts() };
+        let snapshot = Snapshot {
+            asked,
+            message: self.message.id().map(str::to_owned),
+            counted: counted.counts(),
+            head: self.standing.head(),
+        };
         let head = self.head();
         self.scribe.interrupt(request, head, snapshot.to_json());
     }

@@ -11,7 +11,7 @@ use crate::adapter::ItemError;
 use crate::worker;
 
 /// Follows the lines of one turn.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Watch {
     standing: Standing,
     /// The root's message is being streamed.
@@ -49,6 +49,12 @@ pub enum Waits {
 }
 
 impl Watch {
+    /// The same once everything that was asked is answered: what runs goes on, from where the conversation stands.
+    pub fn answered(mut self) -> Self {
+        self.asked.clear();
+        self
+    }
+
     /// Takes a line in.
     ///
     /// # Errors
@@ -175,6 +181,22 @@ mod tests {
         see(&mut watch, r#"{"type":"control_cancel_request","request_id":"r-a"}"#);
         see(&mut watch, &done("b"));
         assert_eq!((watch.waits(), watch.asked()), (Waits::No, Vec::new()));
+    }
+
+    #[test]
+    fn what_is_asked_after_an_answer_is_seen_beside_what_still_runs() {
+        let mut watch = Watch::default();
+        for line in [call("a"), call("b"), ask("a")] {
+            see(&mut watch, &line);
+        }
+        assert_eq!(watch.waits(), Waits::Perhaps, "b may ask too");
+        let mut watch = watch.answered();
+        assert_eq!((watch.waits(), watch.head().as_deref()), (Waits::No, Some("s:u-b")));
+        see(&mut watch, &ask("b"));
+        assert_eq!(watch.waits(), Waits::Perhaps, "a still runs");
+        see(&mut watch, &done("a"));
+        assert_eq!((watch.waits(), watch.asked()), (Waits::Surely, vec!["r-b".to_owned()]));
+        assert_eq!(watch.head().as_deref(), Some("s:u-b"), "no entry since is none the less a place");
     }
 
     #[test]

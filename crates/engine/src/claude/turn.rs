@@ -38,10 +38,10 @@ pub(crate) async fn play(mut play: Play) -> TurnEnd {
             return end;
         }
     };
-    let manners = Cli::new(&play.turn);
+    let manners = Cli::new(&play.turn, worker.stand.as_ref());
     let (end, left) = play.talk(worker, manners, request).await;
     let Some((mut worker, Cli { watch, .. })) = left else { return end };
-    worker.stand = watch.head().map(|head| Stand { head, asked: watch.asked() });
+    worker.stand = watch.head().map(|head| Stand { head, asked: watch.asked(), watch });
     if worker.stand.is_some() {
         play.pool.release(&play.turn, worker);
     } else {
@@ -88,13 +88,14 @@ struct Cli {
 }
 
 impl Cli {
-    fn new(turn: &Turn) -> Self {
-        let begun = match turn.input {
-            TurnInput::Message { .. } => false,
-            TurnInput::Resume(_) => true,
+    fn new(turn: &Turn, stand: Option<&Stand>) -> Self {
+        let (begun, watch) = match turn.input {
+            TurnInput::Message { .. } => (false, Watch::default()),
+            TurnInput::Resume(_) => {
+                (true, stand.map(|stand| stand.watch.clone().answered()).unwrap_or_default())
+            }
         };
-        let (watch, reply) = (Watch::default(), Vec::new());
-        Self { watch, begun, leaving: false, reply, heard: Instant::now() }
+        Self { watch, begun, leaving: false, reply: Vec::new(), heard: Instant::now() }
     }
 }
 

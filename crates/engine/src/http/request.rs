@@ -3,6 +3,7 @@
 //! Refuses what a shape has no words for: an answer to a pause where the endpoint knows none, files where it takes none.
 
 use causeway_adapter::json::{Json, write_string};
+use causeway_store::model::Owner;
 use sha2::{Digest, Sha256};
 
 use super::config::Shape;
@@ -53,7 +54,9 @@ pub(super) fn body(shape: Shape, turn: &Turn, thread: &str, extra: Option<&str>)
 /// one for each run. It tells nothing of what it was made from.
 pub(super) fn thread(turn: &Turn, keeps_threads: bool) -> String {
     let mut hash = Sha256::new();
-    for part in [turn.agent_id.as_str(), turn.conversation_id.as_str()] {
+    // Without authentication there is one owner, and names stay as they were.
+    let owner = if turn.owner == Owner::local() { None } else { Some(turn.owner.as_str()) };
+    for part in [turn.agent_id.as_str(), turn.conversation_id.as_str()].into_iter().chain(owner) {
         hash.update(part.len().to_le_bytes());
         hash.update(part.as_bytes());
     }
@@ -170,7 +173,7 @@ mod tests {
 
     fn turn(input: TurnInput) -> Turn {
         Turn {
-            owner: causeway_store::model::Owner::local(),
+            owner: Owner::local(),
             agent_id: Name::new("helper").unwrap(),
             conversation_id: ConversationId::new("c").unwrap(),
             epoch: 0,

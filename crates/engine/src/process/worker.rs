@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use causeway_adapter::registry::stream_json::Watch;
 use causeway_adapter::worker::{MAX_LINE, WorkerLine};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -95,6 +96,8 @@ pub(crate) struct Stand {
     pub head: String,
     /// Requests of its own that wait for an answer.
     pub asked: Vec<String>,
+    /// What its lines told so far: an answer goes on from there.
+    pub watch: Watch,
 }
 
 /// A process that was greeted.

@@ -6,6 +6,8 @@
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::{Response, StatusCode};
+use causeway_contract::json::JsonObject;
+use causeway_contract::limits::Limits;
 use causeway_encode::{AguiSpecSse, Options, Protocol};
 use causeway_engine::Error;
 use causeway_engine::engine::StartRun;
@@ -129,7 +131,18 @@ fn context(fields: &Fields<'_>) -> Result<Option<String>, Problem> {
         object = object.raw("messages", messages);
         any = true;
     }
-    Ok(any.then(|| object.finish()))
+    if !any {
+        return Ok(None);
+    }
+    let context = object.finish();
+    match JsonObject::parse(context.clone(), &Limits::DEFAULT) {
+        Ok(_) => Ok(Some(context)),
+        Err(_) => Err(Problem::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "invalid_request",
+            "context, tools, state and forwardedProps must be JSON without repeated keys, at most 64 levels deep",
+        )),
+    }
 }
 
 /// A word for a failure before there is a run.

@@ -78,8 +78,7 @@ pub struct Warnings(Vec<String>);
 impl Warnings {
     /// Notes that names of this kind were passed over.
     pub fn dropped<'n>(&mut self, what: &str, names: impl Iterator<Item = &'n str>) {
-        let shown =
-            |name: &str| name.chars().take(NAME_CHARS).collect::<String>().escape_default().to_string();
+        let shown = |name: &str| name.escape_default().take(NAME_CHARS).collect::<String>();
         let mut names: Vec<String> = names.map(shown).collect();
         if names.is_empty() {
             return;
@@ -89,12 +88,14 @@ impl Warnings {
         self.0.push(format!("{what}: {}", names.join(", ")));
     }
 
+    /// Tells the client by a header. The log gets the kinds alone: names are the client's text.
     fn put(self, response: &mut Response<Body>) {
         if self.0.is_empty() {
             return;
         }
+        let kinds: Vec<&str> = self.0.iter().filter_map(|one| one.split(':').next()).collect();
+        tracing::warn!(kinds = kinds.join(", "), "parts of a client's request were passed over");
         let text = self.0.join("; ");
-        tracing::warn!(warning = text, "parts of a client's request were passed over");
         if let Ok(value) = HeaderValue::from_str(&text) {
             response.headers_mut().insert(WARNING, value);
         }
@@ -207,6 +208,11 @@ impl Verdict {
         }
         let fields = Fields::parse(payload.as_bytes())
             .map_err(|_| bad("needs an object with approved as the payload of an approval"))?;
+        // A misspelt edit must not turn into a plain yes, nor a repeated key into its last word.
+        object(payload)?;
+        fields
+            .only(&["approved", "editedArgs", "message", "reason"])
+            .map_err(|problem| Problem::field("resume", problem.message))?;
         let message = match fields.text("message")? {
             None => fields.text("reason")?,
             message => message,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 use rusqlite::hooks::Wal;
 
 use crate::error::Unavailable;
@@ -55,6 +56,9 @@ impl Writer {
     /// Ends the use of this connection: the disk failed under it.
     pub(crate) fn distrust(&mut self, trouble: Unavailable) {
         self.distrusted = true;
+        // Closing it must not copy the log into the file either: the file would then look cleanly left, and go unchecked.
+        // SQLite takes this of every open connection; the answer tells nothing that could be acted upon.
+        let _ = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
         self.condition.set(trouble);
     }
 
