@@ -5,12 +5,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use causeway_contract::id::RunId;
 use causeway_store::model::Withdrawal;
 use causeway_store::{Error, Store};
 use tokio::sync::Notify;
 
 use crate::clock;
 use crate::engine::Inner;
+use crate::failpoint::{self, hit};
 
 /// How many are looked at with one read.
 const AT_ONCE: usize = 64;
@@ -46,6 +48,19 @@ pub(crate) fn bell() -> Arc<Notify> {
     Arc::new(Notify::new())
 }
 
+/// Marks an interrupt whose time is over; harmless where somebody else was faster.
+///
+/// # Errors
+/// The store cannot do it now.
+pub(crate) async fn mark(store: &Arc<dyn Store>, run_id: &RunId<'_>) -> Result<(), Error> {
+    hit(failpoint::EXPIRE);
+    if store.void_interrupt(run_id, Withdrawal::Expired).await? {
+        hit(failpoint::EXPIRE_DONE);
+        tracing::info!(%run_id, "an interrupt has expired");
+    }
+    Ok(())
+}
+
 /// Marks what is due. Returns how long there is nothing to do.
 async fn sweep(store: &Arc<dyn Store>) -> Result<Duration, Error> {
     loop {
@@ -56,8 +71,8 @@ async fn sweep(store: &Arc<dyn Store>) -> Result<Duration, Error> {
             let at = expires_at.unix_millis();
             if at > now {
                 next = Some(next.map_or(at, |next| next.min(at)));
-            } else if store.void_interrupt(run_id, Withdrawal::Expired).await? {
-                tracing::info!(%run_id, "an interrupt has expired");
+            } else {
+                mark(store, run_id).await?;
             }
         }
         if next.is_some() || pending.len() < AT_ONCE {

@@ -15,13 +15,10 @@ use causeway_contract::event::{EventData, EventType, InterruptRequested, Sequenc
 use causeway_contract::id::{ConversationId, Name, RunId};
 use causeway_contract::timestamp::Timestamp;
 use causeway_store::Refusal;
-use causeway_store::model::{
-    Deleted, Idempotency, Interrupt, InterruptStatus, Owner, StaleThread, Withdrawal,
-};
+use causeway_store::model::{Deleted, Idempotency, Interrupt, InterruptStatus, Owner, StaleThread};
 use causeway_store::record::Payload;
 
 use crate::answer::{self, AnswerRun};
-use crate::clock;
 use crate::coordinator::seed::Remains;
 use crate::engine::{Engine, Inner, Started};
 use crate::error::Error;
@@ -29,6 +26,7 @@ use crate::failpoint::{self, hit};
 use crate::harness::{Turn, TurnInput};
 use crate::repair::{PAGE, WIDE};
 use crate::start::{self, Consumed, Driven, Plan};
+use crate::{clock, expiry};
 
 /// How many pending interrupts are listed at most.
 const LISTED: usize = 500;
@@ -193,11 +191,7 @@ impl Inner {
         let over = interrupt.summary.status == InterruptStatus::Pending
             && !interrupt.summary.is_open_at(clock::now().unix_millis());
         if over {
-            hit(failpoint::EXPIRE);
-        }
-        if over && self.store.void_interrupt(&interrupt.run_id, Withdrawal::Expired).await? {
-            hit(failpoint::EXPIRE_DONE);
-            tracing::info!(run_id = %interrupt.run_id, "an interrupt has expired");
+            expiry::mark(&self.store, &interrupt.run_id).await?;
         }
         Ok(over)
     }
