@@ -318,9 +318,9 @@ class Worker:
 
     def play(self, op: str, turn: Turn) -> None:
         """Plays a turn and writes its closing line, whatever happens."""
-        self.write(kind="begin", run_id=turn.run_id, op=op, **({"resume": turn.answer} if op == "resume" else {}))
         pauses = []
         try:
+            self.write(kind="begin", run_id=turn.run_id, op=op, **({"resume": turn.answer} if op == "resume" else {}))
             for each in agent(turn):
                 if turn.cancelled.is_set():
                     raise Cancelled
@@ -331,6 +331,8 @@ class Worker:
             closing = {"kind": "end", "run_id": turn.run_id, "state": state}
         except Cancelled:
             closing = {"kind": "cancelled", "run_id": turn.run_id, "state": {}}
+        except Refusal as refusal:
+            closing = {"kind": "error", "run_id": turn.run_id, "error_type": refusal.word, "message": str(refusal)}
         except Exception as exc:  # its text is for logs; clients see neither it nor the name
             closing = {"kind": "error", "run_id": turn.run_id, "error_type": type(exc).__name__, "message": str(exc)[:500]}
         self.write(closes=True, **closing)
@@ -339,6 +341,8 @@ class Worker:
     def write(self, closes: bool = False, **keys: Any) -> None:
         data = json.dumps(keys, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
         if len(data) >= LINE_LIMIT:
+            if not closes:
+                raise Refusal("line_too_long", f"a {keys['kind']} line of {len(data) + 1} bytes")
             data = json.dumps({"kind": "error", "run_id": keys.get("run_id"), "error_type": "line_too_long", "message": ""}).encode()
         with self.writing:
             if closes:

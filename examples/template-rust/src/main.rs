@@ -84,8 +84,11 @@ impl Turn {
             self.pauses.push(json!({"id": data["interrupt_id"], "value": data}));
         }
         let event = json!({"type": kind, "namespace": namespace, "data": data});
-        self.shared.write(&json!({"kind": "chunk", "run_id": self.run_id, "event": event}));
-        Ok(())
+        if self.shared.write(&json!({"kind": "chunk", "run_id": self.run_id, "event": event})) {
+            Ok(())
+        } else {
+            Err(Left::Failed("line_too_long", "a chunk is longer than a line may be".to_owned()))
+        }
     }
 
     /// Lets time pass, but not past a cancel.
@@ -108,8 +111,12 @@ impl Turn {
         if let Some(answer) = &self.answer {
             begin["resume"] = answer.clone();
         }
-        self.shared.write(&begin);
-        let outcome = agent::agent(&mut self).and_then(|()| {
+        let begun = if self.shared.write(&begin) {
+            Ok(())
+        } else {
+            Err(Left::Failed("line_too_long", "the answer does not fit into a line".to_owned()))
+        };
+        let outcome = begun.and_then(|()| agent::agent(&mut self)).and_then(|()| {
             states.save(&self.state).map_err(|error| Left::Failed("StorageError", error.to_string()))
         });
         let closing = match outcome {
@@ -125,7 +132,9 @@ impl Turn {
         // Over before the engine can know it: its next request must not find us busy.
         let mut running = lock(&self.shared.running);
         running.turn = None;
-        self.shared.write(&closing);
+        if !self.shared.write(&closing) {
+            self.shared.write(&json!({"kind": "error", "run_id": self.run_id, "error_type": "line_too_long", "message": ""}));
+        }
         if running.leaving {
             std::process::exit(0);
         }
@@ -134,17 +143,18 @@ impl Turn {
 }
 
 impl Shared {
-    fn write(&self, line: &Value) {
+    /// Writes a line; `false` for one that is too long, of which nothing is written.
+    fn write(&self, line: &Value) -> bool {
         let mut bytes = line.to_string().into_bytes();
         if bytes.len() >= LINE_LIMIT {
-            let short = json!({"kind": "error", "run_id": line["run_id"], "error_type": "line_too_long", "message": ""});
-            bytes = short.to_string().into_bytes();
+            return false;
         }
         bytes.push(b'\n');
         let mut out = lock(&self.out);
         if out.write_all(&bytes).and_then(|()| out.flush()).is_err() {
             std::process::exit(1); // nobody will ever read
         }
+        true
     }
 }
 
