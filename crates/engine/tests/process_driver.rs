@@ -20,7 +20,7 @@ use causeway_store::model::Owner;
 use tempfile::TempDir;
 
 /// No wait in these tests is longer.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A driver over the fake worker, and its folder.
 struct Rig {
@@ -186,6 +186,32 @@ async fn a_turn_is_played_and_its_worker_is_kept_for_the_conversation() {
     rig.process.shutdown(PATIENCE).await;
     assert_eq!((rig.process.workers(), rig.records().len()), (0, 0));
     assert_eq!(rig.end_of("echo").await, TurnEnd::Failed(Failure::HarnessUnavailable));
+}
+
+#[tokio::test]
+async fn a_turn_is_not_lost_to_a_kept_worker_that_was_dying() {
+    let rig = Rig::new("well");
+    for round in 0..3 {
+        assert_eq!(rig.play(message("c", "echo")).await.1, TurnEnd::Regular, "{round}");
+        let played = rig.play(message("c", "leave unbegun if kept")).await;
+        assert_eq!(played, (WHOLE.map(str::to_owned).to_vec(), TurnEnd::Regular), "{round}");
+    }
+    assert_eq!((rig.process.workers(), rig.records().len()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_turn_that_ends_workers_before_they_begin_it_ends_two_at_most() {
+    let rig = Rig::new("well");
+    let requests = || std::fs::read_to_string(rig.dir.path().join("requests")).unwrap().lines().count();
+    assert_eq!(rig.play(message("c", "leave unbegun")).await, (Vec::new(), TurnEnd::Broken));
+    assert_eq!(requests(), 1, "a new worker is not replaced");
+    assert_eq!(rig.end_of("echo").await, TurnEnd::Regular);
+    assert_eq!(rig.play(message("c", "leave unbegun")).await, (Vec::new(), TurnEnd::Broken));
+    assert_eq!(requests(), 4, "the kept one, and one more");
+    // What a worker began is nobody else's.
+    assert_eq!(rig.end_of("echo").await, TurnEnd::Regular);
+    assert_eq!(rig.end_of("die").await, TurnEnd::Broken);
+    assert_eq!(requests(), 6);
 }
 
 #[tokio::test]

@@ -39,8 +39,8 @@ pub(crate) async fn play(mut play: Play) -> TurnEnd {
         }
     };
     let manners = Cli::new(&play.turn, worker.stand.as_ref());
-    let (end, left) = play.talk(worker, manners, request).await;
-    let Some((mut worker, Cli { watch, .. })) = left else { return end };
+    let (end, Cli { watch, .. }, left) = play.talk(worker, manners, request).await;
+    let Some(mut worker) = left else { return end };
     worker.stand = watch.head().map(|head| Stand { head, asked: watch.asked(), watch });
     if worker.stand.is_some() {
         play.pool.release(&play.turn, worker);

@@ -156,11 +156,12 @@ impl Pool {
     }
 
     /// Takes a worker back after a turn that it closed properly.
-    pub fn release(self: &Arc<Self>, turn: &Turn, worker: Worker) {
+    pub fn release(self: &Arc<Self>, turn: &Turn, mut worker: Worker) {
         let one_run = self.config.scope == Scope::Run && !worker.waits();
         if one_run || self.room.is_closed() {
             return self.farewell(worker);
         }
+        worker.served = true;
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
         let (take, taken) = oneshot::channel();
         // Should there be one already (a second run in one conversation), it leaves: its `take` is dropped.

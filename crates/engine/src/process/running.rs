@@ -3,7 +3,7 @@
 //! Decides nothing: what the engine wishes goes in, items come out, and the last of them is an end for certain.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use tokio::sync::{mpsc, watch};
@@ -63,7 +63,7 @@ impl Play {
         };
         match acquired {
             Ok(worker) => {
-                let _ = self.told.stderr.set(worker.stderr()); // a turn has one process
+                *self.told.stderr() = Some(worker.stderr());
                 Ok(worker)
             }
             Err((failure, why)) => {
@@ -79,16 +79,16 @@ impl Play {
         worker: Worker,
         manners: M,
         request: Vec<u8>,
-    ) -> (TurnEnd, Option<(Worker, M)>) {
+    ) -> (TurnEnd, M, Option<Worker>) {
         let mut talk = Talk::new(worker, manners, request);
         match talk.on(&self.out, &mut self.wishes).await {
-            Verdict::Closed(end) => (end, Some((talk.worker, talk.manners))),
+            Verdict::Closed(end) => (end, talk.manners, Some(talk.worker)),
             Verdict::Kill(end, why) => {
                 if let Some(why) = why {
                     self.log(&why);
                 }
                 talk.worker.kill().await;
-                (end, None)
+                (end, talk.manners, None)
             }
         }
     }
@@ -106,8 +106,14 @@ pub(crate) struct Told {
     pub forgot: AtomicBool,
     /// The name of the worker's own error.
     pub error_type: OnceLock<String>,
-    /// What the worker of this turn writes to stderr.
-    pub stderr: OnceLock<Arc<Stderr>>,
+    /// What the worker of this turn, or the last of them, writes to stderr.
+    stderr: Mutex<Option<Arc<Stderr>>>,
+}
+
+impl Told {
+    fn stderr(&self) -> MutexGuard<'_, Option<Arc<Stderr>>> {
+        self.stderr.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Running {
@@ -153,7 +159,8 @@ impl Session for Running {
     }
 
     async fn trouble(&mut self) -> Trouble {
-        let stderr = match self.told.stderr.get() {
+        let stderr = self.told.stderr().clone();
+        let stderr = match stderr {
             Some(stderr) => stderr.save(&self.pool.records_dir(), &self.pool.demand).await,
             None => None,
         };

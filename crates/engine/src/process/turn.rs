@@ -13,6 +13,7 @@ use super::pool::Pool;
 use super::request;
 use super::running::{Play, Told};
 use super::talk::{Manners, Step};
+use super::worker::Hello;
 use crate::failpoint::{self, hit};
 use crate::failure::Failure;
 use crate::harness::{Turn, TurnEnd, TurnInput};
@@ -26,17 +27,27 @@ pub(super) async fn play(mut play: Play) -> TurnEnd {
         play.log(&"the request does not fit into a line of the protocol");
         return TurnEnd::Failed(Failure::RequestRefused);
     };
-    let acquired = play.process(|pool, turn| async move {
-        pool.acquire(&turn).await.map_err(|error| (error.failure(), error.to_string()))
-    });
-    let worker = match acquired.await {
-        Ok(worker) => worker,
-        Err(end) => return end,
-    };
     let (turn, told) = (play.turn.clone(), Arc::clone(&play.told));
-    let manners = Protocol { turn: &turn, told: &told, begun: false };
-    let (end, left) = play.talk(worker, manners, request).await;
-    let Some((mut worker, _)) = left else { return end };
+    let mut may_be_kept = true;
+    let (end, left) = loop {
+        let found = play.process(|pool, turn| async move {
+            let found = if may_be_kept { pool.acquire(&turn).await } else { pool.fresh(&turn, &Hello).await };
+            found.map_err(|error| (error.failure(), error.to_string()))
+        });
+        let worker = match found.await {
+            Ok(worker) => worker,
+            Err(end) => return end,
+        };
+        let was_kept = worker.served;
+        let manners = Protocol { turn: &turn, told: &told, begun: false };
+        let (end, Protocol { begun, .. }, left) = play.talk(worker, manners, request.clone()).await;
+        // It was dying when it was taken. It began nothing (worker protocol, rule 1), so another one may.
+        may_be_kept = false;
+        if !(was_kept && !begun && matches!(end, TurnEnd::Broken)) {
+            break (end, left);
+        }
+    };
+    let Some(mut worker) = left else { return end };
     if worker.forgets && !turn.forget.is_empty() {
         hit(failpoint::FORGET);
         match worker.stdin.write(&request::forget(&turn), TAKES_FORGET).await {

@@ -110,6 +110,8 @@ pub(crate) struct Worker {
     record: Option<Record>,
     /// Whether it takes `forget`.
     pub forgets: bool,
+    /// Whether it was kept after a turn.
+    pub served: bool,
     /// Where it stands, if it holds a conversation itself.
     pub stand: Option<Stand>,
     /// What it may write while it is idle.
@@ -189,6 +191,7 @@ impl Worker {
             lines: Lines::new(stdout, MAX_LINE),
             record: None,
             forgets: false,
+            served: false,
             stand: None,
             is_harmless: greeting.is_harmless(),
             stderr: Stderr::drain(stderr),

@@ -16,6 +16,7 @@ import time
 START = sys.argv[1] if len(sys.argv) > 1 else "well"
 LOCK = threading.Lock()
 CANCELLED = threading.Event()
+TURN = [0]
 
 
 def raw(data):
@@ -165,6 +166,16 @@ def stderr_then(turn):
     return noisy_turn
 
 
+def leave_if_kept(run, req):
+    if TURN[0] > 1:
+        leave(run, req)
+    echo(run, req)
+
+
+def leave(run, req):
+    os._exit(0)
+
+
 def late(run, req):
     begin(run)
     end(run)
@@ -186,6 +197,8 @@ TURNS = {
     "die in a line": die_in_a_line,
     "noisy": noisy,
     "late": late,
+    "leave unbegun": leave,
+    "leave unbegun if kept": leave_if_kept,
     "long line": long_line,
     "binary": lines(BEGIN, bytes(range(256)) + b"\n"),
     "malformed": lines(BEGIN, b"{not json\n"),
@@ -264,6 +277,7 @@ def main():
                 return
             case "run" | "resume":
                 CANCELLED.clear()
+                TURN[0] += 1
                 name = req["input"]["text"] if req["op"] == "run" else "echo"
                 threading.Thread(target=TURNS[name], args=(req["run_id"], req), daemon=True).start()
     if START == "stubborn":
