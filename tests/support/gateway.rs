@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::http::Client;
 
 /// How long a gateway may take to start or to stop.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A running gateway; killed when dropped.
 pub struct Gateway {

@@ -179,7 +179,7 @@ fn frames_come_as_soon_as_their_line_is_there() {
             }
         }
     });
-    let next = || received.recv_timeout(Duration::from_secs(20)).unwrap();
+    let next = || received.recv_timeout(Duration::from_secs(120)).unwrap();
     stdin.write_all(open_run("r", &["one"]).as_bytes()).unwrap();
     assert_eq!(next(), content("one"));
     let second = event("r", 3, "text.delta", r#"{"message_id":"m","delta":"two"}"#);

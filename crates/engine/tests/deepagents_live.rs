@@ -37,7 +37,7 @@ use harness::story;
 use runs::{checked, last, text, until};
 
 /// No wait in these tests is longer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// What a cancelled worker gets; generous, since the machine may be busy with other tests.
 const CANCEL_GRACE: Duration = Duration::from_secs(30);
 

@@ -92,6 +92,7 @@ fn write_and_kill(dir: &Path, round: usize) -> BTreeMap<String, u64> {
             .unwrap(),
     );
     let out = BufReader::new(child.0.stdout.take().unwrap());
+    let (began, first) = std::sync::mpsc::channel();
     let reader = std::thread::spawn(move || {
         let mut acknowledged = BTreeMap::new();
         for line in out.lines().map_while(Result::ok) {
@@ -99,12 +100,14 @@ fn write_and_kill(dir: &Path, round: usize) -> BTreeMap<String, u64> {
             let mut words = line[at + 4..].split(' ');
             if let (Some(id), Some(Ok(last))) = (words.next(), words.next().map(str::parse::<u64>)) {
                 acknowledged.insert(id.to_owned(), last);
+                let _ = began.send(());
             }
         }
         acknowledged
     });
     // Another moment of the commit cycle each time.
-    std::thread::sleep(Duration::from_millis(150 + 37 * u64::try_from(round).unwrap()));
+    first.recv_timeout(Duration::from_secs(120)).expect("the child writes");
+    std::thread::sleep(Duration::from_millis(50 + 37 * u64::try_from(round).unwrap()));
     child.0.kill().unwrap();
     child.0.wait().unwrap();
     reader.join().unwrap()

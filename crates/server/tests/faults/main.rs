@@ -72,7 +72,7 @@ impl Serving {
 
     /// The run once it has its terminal.
     fn ended(&self, run_id: &str) -> Value {
-        for _ in 0..600 {
+        for _ in 0..2400 {
             let run: Value =
                 serde_json::from_str(&self.client.get(&format!("/api/v1/runs/{run_id}")).text()).unwrap();
             if run["status"] != "running" {
