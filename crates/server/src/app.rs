@@ -71,6 +71,7 @@ impl App {
             .route("/api/v1/runs/{id}/cancel", post(runs::cancel))
             .route("/api/v1/runs/{id}/resume", post(answer::resume))
             .route("/api/v1/check", post(inspect::check))
+            .route("/api/v1/rules", get(inspect::rules))
             .route("/api/v1/interrupts", get(conversations::interrupts))
             .route("/api/v1/conversations/{id}", delete(conversations::delete))
             .route("/api/v1/conversations/{id}/interrupt-state", get(conversations::interrupt_state))

@@ -11,7 +11,7 @@ use causeway_contract::timestamp::Timestamp;
 use causeway_encode::{Seed, SeedFault};
 use causeway_engine::config::{AgentConfig, Driver, OnDisconnect, Thread};
 use causeway_engine::engine::HarnessInfo;
-use causeway_engine::inspect::{Findings, write_findings};
+use causeway_engine::inspect::{Findings, Lint, Verdict, write_findings};
 use causeway_engine::uncertain::Why;
 use causeway_store::Record;
 use causeway_store::model::{InterruptSummary, Run, Status};
@@ -190,6 +190,31 @@ pub fn findings(found: &Findings) -> String {
         // Our own writer writes UTF-8.
         .raw("warnings", &String::from_utf8(warnings).unwrap_or_default())
         .finish()
+}
+
+/// The answer of `GET /api/v1/rules`: what a finding's `rule` or `code` stands for, in the contract's order.
+pub fn rules() -> String {
+    let rules = Verdict::all().map(|verdict| {
+        Object::new()
+            .text("id", verdict.id())
+            .text("kind", "rule")
+            .text("title", verdict.title())
+            .text("explanation", verdict.explanation())
+            .text("accepted", verdict.accepted())
+            .text("rejected", verdict.rejected())
+            .finish()
+    });
+    let lints = Lint::ALL.iter().map(|lint| {
+        Object::new()
+            .text("id", lint.id())
+            .text("kind", "warning")
+            .text("title", lint.title())
+            .text("explanation", lint.explanation())
+            .text("accepted", lint.example())
+            .raw("rejected", "null")
+            .finish()
+    });
+    Object::new().raw("rules", &array(rules.chain(lints))).finish()
 }
 
 /// The catalogue of harnesses: the answer of `GET /api/v1/harnesses`.

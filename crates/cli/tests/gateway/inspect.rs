@@ -57,6 +57,36 @@ fn a_stream_that_is_brought_along_is_judged_as_by_the_command() {
 }
 
 #[test]
+fn every_rule_and_warning_is_explained_as_by_the_command() {
+    let dir = tempfile::tempdir().unwrap();
+    let gateway = Gateway::start(dir.path(), &recorded_agents(&[("tour", "text_plain", "fast", "")]));
+    let listed = value(gateway.client.get("/api/v1/rules"));
+    let listed = listed["rules"].as_array().unwrap();
+    let lines = |one: &Value| format!("{:<9}{}", one["id"].as_str().unwrap(), one["title"].as_str().unwrap());
+    let command = causeway().arg("explain").output().unwrap();
+    let expected: Vec<String> =
+        String::from_utf8(command.stdout).unwrap().lines().map(str::to_owned).collect();
+    assert_eq!(listed.iter().map(lines).collect::<Vec<_>>(), expected);
+    // What is given as accepted is accepted; what is given as rejected breaks that very rule, and a warning warns.
+    for one in listed {
+        let id = &one["id"];
+        let judged =
+            |example: &str| value(check(&gateway.client, "", one[example].as_str().unwrap().as_bytes()));
+        let accepted = judged("accepted");
+        assert_eq!(accepted["valid"], true, "{id}: {accepted}");
+        if one["kind"] == "warning" {
+            assert!(one["rejected"].is_null(), "{id}");
+            assert_eq!(accepted["warnings"][0]["code"], *id);
+        } else {
+            // Its explanation says why: a recorded stream shows no receipt.
+            let seen = if id == "R14" { "R08" } else { id.as_str().unwrap() };
+            assert_eq!(judged("rejected")["violations"][0]["rule"], seen);
+        }
+    }
+    assert_eq!(gateway.client.post("/api/v1/rules", "{}").status, 405);
+}
+
+#[test]
 fn a_run_shows_what_was_refused_in_it_and_what_is_odd() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("broken.jsonl");

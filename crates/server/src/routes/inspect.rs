@@ -60,6 +60,11 @@ pub async fn check(State(app): State<App>, request: Request) -> Result<Response<
     Ok(json_response(StatusCode::OK, object))
 }
 
+/// `GET /api/v1/rules`: what `causeway explain` prints, for whoever shows findings.
+pub async fn rules() -> Response<Body> {
+    json_response(StatusCode::OK, view::rules())
+}
+
 /// `GET /api/v1/runs/{id}/results/{ref}`: what the harness said, whole; an event shows its beginning.
 pub async fn result(
     State(app): State<App>,
