@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# All tests: Rust (unit, golden, property, fuzz bodies, end to end through the binary), the official clients (npm, PyPI)
-# and the Python worker's own.
+# All tests: Rust (unit, golden, property, fuzz bodies, end to end through the binary), the official clients (npm, PyPI),
+# the inspector in Chromium, and the Python worker's own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -29,6 +29,9 @@ cargo test --workspace --locked "$@"
 
 # The binary is the one that the tests above were built with.
 CAUSEWAY_BIN="${CARGO_TARGET_DIR:-$PWD/target}/debug/causeway" scripts/clients.sh
+
+# The inspector in a real browser, against the same binary.
+CAUSEWAY_BIN="${CARGO_TARGET_DIR:-$PWD/target}/debug/causeway" scripts/web.sh
 
 # Gateways that die at every seam; the long figures are those of `make soak`.
 scripts/crash.sh "${CAUSEWAY_KILLS_RECORDED:-60}" "${CAUSEWAY_KILLS_LIVE:-5}"

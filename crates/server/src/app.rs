@@ -21,7 +21,7 @@ use crate::config;
 use crate::guard::Guard;
 use crate::problem::{Problem, json_response};
 use crate::routes::{
-    agui, answer, catalogue, chat, conversations, health, inspect, replay, runs, ui_message,
+    agui, answer, catalogue, chat, conversations, health, inspect, inspector, replay, runs, ui_message,
 };
 use crate::stream::RUN_ID;
 
@@ -57,7 +57,12 @@ impl App {
 
     /// All routes.
     pub fn router(self) -> Router {
-        Router::new()
+        let inspector = if self.settings.inspector {
+            Router::new().route("/", get(inspector::file)).route("/assets/{*path}", get(inspector::file))
+        } else {
+            Router::new()
+        };
+        inspector
             .route("/api/v1/chat/stream/start", post(chat::start))
             .route("/api/v1/chat/stream/resume", post(answer::stream))
             .route("/api/v1/chat/stream/cancel", post(chat::cancel))

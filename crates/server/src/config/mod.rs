@@ -56,6 +56,8 @@ pub struct Server {
     pub shutdown_grace: Duration,
     /// Connections at once; more wait in the system's queue.
     pub max_connections: usize,
+    /// Whether the inspector is served at `/`.
+    pub inspector: bool,
 }
 
 impl Default for Server {
@@ -70,6 +72,7 @@ impl Default for Server {
             keep_alive: Duration::from_secs(15),
             shutdown_grace: Duration::from_secs(10),
             max_connections: 4096,
+            inspector: true,
         }
     }
 }

@@ -55,6 +55,7 @@ fn server(section: &mut Section<'_, '_>) -> Server {
         keep_alive: section.duration("keep_alive", true).unwrap_or(default.keep_alive),
         shutdown_grace: section.duration("shutdown_grace", false).unwrap_or(default.shutdown_grace),
         max_connections: section.count("max_connections", 1..=1 << 20).unwrap_or(default.max_connections),
+        inspector: section.flag("inspector").unwrap_or(default.inspector),
         listen: default.listen,
     };
     if let Some(text) = section.text("listen") {

@@ -53,6 +53,7 @@ const SERVER: &[Key] = &[
     leaf("keep_alive"),
     leaf("shutdown_grace"),
     leaf("max_connections"),
+    leaf("inspector"),
 ];
 
 const AGENT: &[Key] = &[

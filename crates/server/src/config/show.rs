@@ -21,7 +21,7 @@ pub(super) fn show(config: &Config) -> String {
     let _ = writeln!(
         out,
         "[server]\nlisten = {}\nhosts = {}\norigins = {}\nmax_body = {}\nheader_timeout = {}\nbody_timeout = {}\n\
-         keep_alive = {}\nshutdown_grace = {}\nmax_connections = {}\n\n[store]\nkind = {}\npath = {}\n\n\
+         keep_alive = {}\nshutdown_grace = {}\nmax_connections = {}\ninspector = {}\n\n[store]\nkind = {}\npath = {}\n\n\
          [auth]\nmode = {}",
         quoted(&server.listen.to_string()),
         list(&server.hosts),
@@ -32,6 +32,7 @@ pub(super) fn show(config: &Config) -> String {
         quoted(&show_duration(server.keep_alive)),
         quoted(&show_duration(server.shutdown_grace)),
         server.max_connections,
+        server.inspector,
         quoted(kind),
         quoted(&config.store.path.display().to_string()),
         quoted(auth),

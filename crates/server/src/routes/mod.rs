@@ -8,6 +8,7 @@ pub mod client;
 pub mod conversations;
 pub mod health;
 pub mod inspect;
+pub mod inspector;
 pub mod query;
 pub mod replay;
 pub mod runs;
