@@ -9,8 +9,8 @@ const SPECIAL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u2
 
 /** `text` with what cannot be seen written as its code. */
 export function visible(text: string): ComponentChildren {
-  SPECIAL.lastIndex = 0;
-  if (!SPECIAL.test(text)) return text;
+  // `search` begins at the beginning; `test` would leave its place for `matchAll` to begin at.
+  if (text.search(SPECIAL) < 0) return text;
   const parts: ComponentChildren[] = [];
   let from = 0;
   for (const match of text.matchAll(SPECIAL)) {
