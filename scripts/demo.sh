@@ -107,6 +107,7 @@ show "causeway runs list --url $url"
 
 say "What to try next"
 cat <<TXT
+  open $url/ in a browser: the inspector; this run is at $url/#/run/$run, and "Start a run" talks to an agent
   $causeway runs show $run --url $url
   $causeway runs export $run --url $url | $causeway check
   $causeway explain R13

@@ -8,7 +8,6 @@ import { Shape } from "../../components/shape";
 import { Block, Id, Line, visibleText } from "../../components/text";
 import { now } from "../../components/time";
 import { legible, member, place, textOf, write } from "../../exact";
-import { toast } from "../../toast";
 import { Stretches } from "../compare/stretches";
 import { diffText } from "../compare/diff";
 import { type Approval, type Complaint, type Draft, type Verb, Keys, complaints, decisions, draftOf, freshKey, isChanged, placed, remaining } from "./answer";
@@ -67,7 +66,6 @@ export function AnswerForm({ pending, gone = false, onSent }: AnswerFormProps): 
     try {
       const runId = await answer(pending, what);
       setPhase({ at: "sent", runId });
-      toast("Answered: the next run has begun", "ok");
       onSent?.(runId);
     } catch (error) {
       const known = error instanceof ApiError ? error : null;

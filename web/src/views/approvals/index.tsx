@@ -127,7 +127,7 @@ function Card({ pending, gone, marked, onMark }: { readonly pending: Pending; re
         </a>
         {!over && <Expiry expiresAt={pending.expiresAt} />}
       </header>
-      <AnswerForm pending={pending} gone={gone} onSent={() => setSent(true)} />
+      <AnswerForm key={pending.revision} pending={pending} gone={gone} onSent={() => setSent(true)} />
     </article>
   );
 }

@@ -225,7 +225,7 @@ function Result({ call, runId }: { readonly call: Call; readonly runId: string }
       <p class="quiet">
         <Shape tone="ok" /> {shown === "" ? "an empty result" : whole.text === null ? `result, ${bytes(size(shown))} shown` : `the whole result, ${bytes(size(whole.text))}`}
       </p>
-      {whole.text === null ? <Block text={shown} mono first={SHORT} /> : <Block key="whole" text={whole.text} mono first={20_000} />}
+      {whole.text === null ? <Block text={shown} mono first={shown.length <= 3 * SHORT ? 3 * SHORT : SHORT} /> : <Block key="whole" text={whole.text} mono first={20_000} />}
       {call.resultRef !== null && whole.text === null && (
         <button type="button" class="button small" aria-disabled={whole.asking} onClick={load}>
           {whole.asking ? "Loading…" : "Load the whole result"}
@@ -266,7 +266,7 @@ function QuestionCard({ question, place }: { readonly question: Question; readon
         {waits && <Expiry expiresAt={interrupt.expires_at} />}
       </p>
       {pending !== null && waits ? (
-        <AnswerForm pending={pending} onSent={() => void place.store.refresh()} />
+        <AnswerForm key={pending.revision} pending={pending} onSent={() => void place.store.refresh()} />
       ) : (
         <>
           {what.kind === "form" && <Block text={what.prompt} first={1000} />}
