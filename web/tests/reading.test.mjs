@@ -94,6 +94,10 @@ test("what was refused in a run is told with its rule and the accepted form", as
   await watched.fits("rules");
   await finding.getByRole("link", { name: "before #5" }).click();
   await until(() => page.url().includes("/events?seq=5"), "the event");
+  // The conversation says it where it happened, and leads back.
+  await watched.goto(`#/run/${run.run_id}/conversation`);
+  await page.getByRole("link", { name: "refused here: R05" }).click();
+  await finding.waitFor();
   await watched.done();
 });
 

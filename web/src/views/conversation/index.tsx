@@ -16,6 +16,7 @@ import { select } from "../../model/select";
 import { RunStore } from "../../model/store";
 import { href } from "../../router";
 import type { RunView } from "../registry";
+import { type Found, bySequence } from "../rules/findings";
 import { Composer } from "../start/composer";
 import { Pieces, type Place } from "./pieces";
 import { talkOf } from "./talk";
@@ -158,7 +159,7 @@ function Section({ run, store, beside }: SectionProps): JSX.Element {
   );
   const resumed = JSON.stringify(resumedCalls(run.seed));
   const place = useMemo(
-    (): Place => ({ store, chosen: main ? chosenPiece(store) : NOTHING, main, resumed: new Set(JSON.parse(resumed) as string[]) }),
+    (): Place => ({ store, chosen: main ? chosenPiece(store) : NOTHING, found: foundPieces(store), main, resumed: new Set(JSON.parse(resumed) as string[]) }),
     [store, main, resumed],
   );
   const said = typeof run.request.message === "string" ? run.request.message : null;
@@ -206,19 +207,38 @@ function Other({ run, beside }: { readonly run: Run; readonly beside: string }):
 
 const NOTHING = signal<number | null>(null);
 
+/** First event of the piece that an event belongs to. */
+function pieceOf(store: RunStore, sequence: number): number {
+  const event = readEvent(store.eventAt(sequence)?.raw ?? "");
+  if (event === null) return sequence;
+  const { type, data } = event.envelope;
+  const kind = type.startsWith("reasoning.") ? "reasoning" : "text";
+  if ("message_id" in data) return store.model.messageById.get(`${kind} ${data.message_id}`)?.start ?? sequence;
+  if ("tool_call_id" in data) return store.model.toolById.get(data.tool_call_id)?.start ?? sequence;
+  if ("parent_tool_call_id" in data) return store.model.toolById.get(data.parent_tool_call_id)?.start ?? sequence;
+  return sequence;
+}
+
 /** First event of the piece that the chosen event belongs to. */
 function chosenPiece(store: RunStore): ReadonlySignal<number | null> {
   return computed(() => {
     const sequence = store.selected.value;
     store.version.value;
-    const event = sequence === null ? null : readEvent(store.eventAt(sequence)?.raw ?? "");
-    if (event === null) return sequence;
-    const { type, data } = event.envelope;
-    const kind = type.startsWith("reasoning.") ? "reasoning" : "text";
-    if ("message_id" in data) return store.model.messageById.get(`${kind} ${data.message_id}`)?.start ?? sequence;
-    if ("tool_call_id" in data) return store.model.toolById.get(data.tool_call_id)?.start ?? sequence;
-    if ("parent_tool_call_id" in data) return store.model.toolById.get(data.parent_tool_call_id)?.start ?? sequence;
-    return sequence;
+    return sequence === null ? null : pieceOf(store, sequence);
+  });
+}
+
+/** What the rules say about each piece, by its first event. */
+function foundPieces(store: RunStore): ReadonlySignal<ReadonlyMap<number, readonly Found[]>> {
+  return computed(() => {
+    const all = new Map<number, Found[]>();
+    if (store.findings.value === null) return all;
+    store.version.value;
+    for (const [sequence, found] of bySequence(store.findings.value)) {
+      const at = pieceOf(store, sequence);
+      all.set(at, [...(all.get(at) ?? []), ...found]);
+    }
+    return all;
   });
 }
 

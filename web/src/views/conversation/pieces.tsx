@@ -7,7 +7,7 @@ import { Badge } from "../../components/badge";
 import { Json } from "../../components/json";
 import { Shape, type Tone } from "../../components/shape";
 import { Failure } from "../../components/states";
-import { Block, Id, Line } from "../../components/text";
+import { Block, Id, Line, visibleText } from "../../components/text";
 import { write } from "../../exact";
 import { bytes, duration, plural, snippet } from "../../format";
 import { select } from "../../model/select";
@@ -16,6 +16,7 @@ import { href } from "../../router";
 import { AnswerForm, Expiry } from "../approvals/form";
 import { type Pending, asked } from "../approvals/pending";
 import { Record } from "../approvals/record";
+import type { Found } from "../rules/findings";
 import { type Call, type Piece, type Question, type Said, type Thread, endInWords, took } from "./talk";
 
 /** What the cards of one run share. */
@@ -23,6 +24,8 @@ export interface Place {
   readonly store: RunStore;
   /** First event of the chosen piece. */
   readonly chosen: ReadonlySignal<number | null>;
+  /** What the rules say about pieces, by their first events. */
+  readonly found: ReadonlySignal<ReadonlyMap<number, readonly Found[]>>;
   /** Whether the view is of this run: its selection is the address's. */
   readonly main: boolean;
   /** Calls that were open when the run before was interrupted: here they go on. */
@@ -110,7 +113,27 @@ function Framed({ at, place, kind, children }: { readonly at: number; readonly p
         #{at}
       </a>
       {children}
+      <FoundAt at={at} place={place} />
     </div>
+  );
+}
+
+/** What the rules say about a piece, each rule once, with the way to its explanation. */
+function FoundAt({ at, place }: { readonly at: number; readonly place: Place }): JSX.Element | null {
+  const found = place.found.value.get(at);
+  if (found === undefined) return null;
+  const rules = new Map(found.map((one) => [one.id, one]));
+  return (
+    <p class="piece-found">
+      {[...rules.values()].map((one) => (
+        <a key={one.id} href={href(["run", place.store.runId, "rules"])} title={visibleText(one.message.slice(0, 300))}>
+          <Badge tone={one.broken ? "bad" : "warn"}>
+            {one.broken ? "refused here: " : "warning: "}
+            {one.id}
+          </Badge>
+        </a>
+      ))}
+    </p>
   );
 }
 
