@@ -305,7 +305,7 @@ impl Engine {
     ) -> Result<Page, Error> {
         let run = self.inner.store.run(owner, run_id).await?;
         let feed = self.inner.active(&run.run_id).map(|active| active.feed);
-        let read = || self.inner.store.read_after(&run.run_id, after, limit);
+        let read = || self.inner.store.read_owned(owner, &run.run_id, after, limit);
         let page = read().await?;
         if !page.records.is_empty() || page.is_done(after) || wait.is_zero() {
             return Ok(page);
@@ -363,7 +363,7 @@ impl Engine {
         }
         let feed = active.map(|active| active.feed);
         let presence = feed.as_ref().filter(|_| counts).map(Feed::client);
-        Ok(Subscription::new(run.run_id, Arc::clone(&self.inner.store), feed, after, presence))
+        Ok(Subscription::new(run.owner, run.run_id, Arc::clone(&self.inner.store), feed, after, presence))
     }
 
     /// The whole of a tool result that an event shows in part.
@@ -378,7 +378,7 @@ impl Engine {
     ) -> Result<Arc<[u8]>, Error> {
         match self.inner.store.result(owner, run_id, reference).await {
             Err(causeway_store::Error::Refused(causeway_store::Refusal::UnknownResult)) => {
-                inspect::shown_result(self.inner.store.as_ref(), run_id, reference).await
+                inspect::shown_result(self.inner.store.as_ref(), owner, run_id, reference).await
             }
             kept => Ok(kept?),
         }

@@ -45,7 +45,7 @@ impl Engine {
         let mut line = Vec::new();
         let mut after = None;
         loop {
-            let page = self.inner.store.read_after(&run.run_id, after, PAGE).await?;
+            let page = self.inner.store.read_owned(owner, &run.run_id, after, PAGE).await?;
             for record in &page.records {
                 line.clear();
                 record.write_json(&run.run_id, &run.conversation_id, &mut line);
@@ -69,12 +69,13 @@ impl Engine {
 /// A result that was not cut stands whole in its event, and nowhere else.
 pub(crate) async fn shown_result(
     store: &dyn Store,
+    owner: &Owner,
     run_id: &RunId<'_>,
     reference: &Reference<'_>,
 ) -> Result<Arc<[u8]>, Error> {
     let mut after = None;
     loop {
-        let page = store.read_after(run_id, after, PAGE).await?;
+        let page = store.read_owned(owner, run_id, after, PAGE).await?;
         for record in &page.records {
             after = Some(record.sequence);
             if record.event_type != EventType::ToolFinished {

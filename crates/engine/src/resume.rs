@@ -297,7 +297,7 @@ async fn remains(inner: &Inner, interrupt: &Interrupt) -> Result<Remains, Error>
     let mut remains = Remains::new();
     let mut after: Option<Sequence> = None;
     loop {
-        let page = inner.store.read_after(&interrupt.run_id, after, PAGE).await?;
+        let page = inner.store.read_owned(&interrupt.owner, &interrupt.run_id, after, PAGE).await?;
         let Some(last) = page.records.last() else { return Ok(remains) };
         after = Some(last.sequence);
         for record in &page.records {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use causeway_contract::event::Sequence;
 use causeway_contract::id::RunId;
+use causeway_store::model::Owner;
 use causeway_store::{Record, Store};
 
 use crate::error::Error;
@@ -13,6 +14,7 @@ use crate::feed::{Ahead, Feed, Presence};
 
 /// Reads the events of a run in order, without gaps and without repetition, from a cursor to the end of the run.
 pub struct Subscription {
+    owner: Owner,
     run_id: RunId<'static>,
     store: Arc<dyn Store>,
     /// `None` where the run is not active in this gateway.
@@ -30,6 +32,7 @@ const PAGE: usize = 64;
 
 impl Subscription {
     pub(crate) fn new(
+        owner: Owner,
         run_id: RunId<'static>,
         store: Arc<dyn Store>,
         feed: Option<Arc<Feed>>,
@@ -37,6 +40,7 @@ impl Subscription {
         presence: Option<Presence>,
     ) -> Self {
         Self {
+            owner,
             run_id,
             store,
             feed,
@@ -104,7 +108,7 @@ impl Subscription {
     }
 
     async fn turn_page(&mut self) -> Result<(), Error> {
-        let page = self.store.read_after(&self.run_id, self.after, PAGE).await?;
+        let page = self.store.read_owned(&self.owner, &self.run_id, self.after, PAGE).await?;
         self.page_is_last = page.is_done(self.after);
         self.page = page.records.into_iter();
         Ok(())

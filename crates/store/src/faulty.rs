@@ -40,7 +40,7 @@ pub enum On {
     Close,
     /// `outcome`.
     Outcome,
-    /// `read_after`.
+    /// `read_after`, `read_owned`.
     Read,
 }
 
@@ -222,6 +222,16 @@ impl Store for FaultyStore {
 
     async fn read_after(&self, run_id: &RunId<'_>, after: Option<Sequence>, limit: usize) -> Result<Page> {
         self.through(On::Read, self.inner.read_after(run_id, after, limit)).await
+    }
+
+    async fn read_owned(
+        &self,
+        owner: &Owner,
+        run_id: &RunId<'_>,
+        after: Option<Sequence>,
+        limit: usize,
+    ) -> Result<Page> {
+        self.through(On::Read, self.inner.read_owned(owner, run_id, after, limit)).await
     }
 
     async fn run(&self, owner: &Owner, run_id: &RunId<'_>) -> Result<Run> {

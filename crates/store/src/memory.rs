@@ -109,6 +109,18 @@ impl Store for MemoryStore {
         self.lock().read_after(run_id, after, limit)
     }
 
+    async fn read_owned(
+        &self,
+        owner: &Owner,
+        run_id: &RunId<'_>,
+        after: Option<Sequence>,
+        limit: usize,
+    ) -> Result<Page> {
+        let core = self.lock();
+        core.run(owner, run_id)?;
+        core.read_after(run_id, after, limit)
+    }
+
     async fn run(&self, owner: &Owner, run_id: &RunId<'_>) -> Result<Run> {
         self.lock().run(owner, run_id)
     }

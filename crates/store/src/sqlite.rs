@@ -330,16 +330,23 @@ impl Store for SqliteStore {
 
     async fn read_after(&self, run_id: &RunId<'_>, after: Option<Sequence>, limit: usize) -> Result<Page> {
         let run_id = run_id.clone().into_owned();
-        self.read(move |connection| read::read_after(connection, &run_id, after, limit)).await
+        self.read(move |connection| read::read_after(connection, None, &run_id, after, limit)).await
+    }
+
+    async fn read_owned(
+        &self,
+        owner: &Owner,
+        run_id: &RunId<'_>,
+        after: Option<Sequence>,
+        limit: usize,
+    ) -> Result<Page> {
+        let (owner, run_id) = (owner.clone(), run_id.clone().into_owned());
+        self.read(move |connection| read::read_after(connection, Some(&owner), &run_id, after, limit)).await
     }
 
     async fn run(&self, owner: &Owner, run_id: &RunId<'_>) -> Result<Run> {
         let (owner, run_id) = (owner.clone(), run_id.clone().into_owned());
-        self.read(move |connection| {
-            let (_, run) = read::run(connection, &run_id)?;
-            Ok(crate::rules::check_owner(run, &owner)?)
-        })
-        .await
+        self.read(move |connection| read::run_of(connection, &owner, &run_id)).await
     }
 
     async fn runs(

@@ -118,6 +118,21 @@ pub trait Store: Send + Sync + 'static {
     /// Refuses: `UnknownRun`.
     async fn read_after(&self, run_id: &RunId<'_>, after: Option<Sequence>, limit: usize) -> Result<Page>;
 
+    /// The same for a reader, who may see what is its own.
+    ///
+    /// Refuses: `UnknownRun`, for another owner's too.
+    async fn read_owned(
+        &self,
+        owner: &Owner,
+        run_id: &RunId<'_>,
+        after: Option<Sequence>,
+        limit: usize,
+    ) -> Result<Page> {
+        // A run never changes its owner. A store that can asks for both at once.
+        self.run(owner, run_id).await?;
+        self.read_after(run_id, after, limit).await
+    }
+
     /// A run.
     ///
     /// Refuses: `UnknownRun`, for another owner's too.

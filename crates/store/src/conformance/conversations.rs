@@ -69,6 +69,15 @@ pub async fn a_deleted_conversation_leaves_nothing(backend: &mut impl Backend) {
     store.threads_forgotten(&[run_id("r1")]).await.unwrap();
     run_to_end(&*store, owned_by(open("r3", "c"), "ann"), "h1").await;
 
+    // What a reader may see is its own alone.
+    let ann = Owner::new("ann");
+    for (run, of, other) in [("r1", &owner, &ann), ("r3", &ann, &owner)] {
+        let page = store.read_after(&run_id(run), None, 10).await;
+        assert_eq!(store.read_owned(of, &run_id(run), None, 10).await, page);
+        assert_eq!(refusal(store.read_owned(other, &run_id(run), None, 10).await), Refusal::UnknownRun);
+        assert_eq!(refusal(store.run(other, &run_id(run)).await), Refusal::UnknownRun);
+    }
+
     let deleted = Deleted { runs: 2, threads: vec![thread("r2")] };
     assert_eq!(store.delete_conversation(&owner, &id).await, Ok(deleted));
     for run in ["r1", "r2"] {

@@ -124,6 +124,13 @@ pub(crate) fn run(connection: &Connection, run_id: &RunId<'_>) -> Read<(u64, Run
     one(connection, &sql, [run_id.as_str()], read_run)?.ok_or_else(|| Refusal::UnknownRun.into())
 }
 
+/// A run of this owner.
+pub(crate) fn run_of(connection: &Connection, owner: &Owner, run_id: &RunId<'_>) -> Read<Run> {
+    let sql = format!("{RUN} WHERE r.run_id = ?1 AND r.owner = ?2");
+    let found = one(connection, &sql, [run_id.as_str(), owner.as_str()], read_run)?;
+    found.map(|(_, run)| run).ok_or_else(|| Refusal::UnknownRun.into())
+}
+
 pub(crate) fn run_by_key(connection: &Connection, key: i64) -> Read<Run> {
     let sql = format!("{RUN} WHERE r.run_key = ?1");
     Ok(one(connection, &sql, [key], read_run)?.ok_or_else(damaged)?.1)
@@ -172,15 +179,19 @@ pub(crate) fn runs(
     Ok(RunPage { runs: rows.into_iter().map(|(_, run)| run).collect(), next })
 }
 
+/// Records of a run; of this owner's, where one is named.
 pub(crate) fn read_after(
     connection: &Connection,
+    owner: Option<&Owner>,
     run_id: &RunId<'_>,
     after: Option<Sequence>,
     limit: usize,
 ) -> Read<Page> {
-    let sql =
-        format!("SELECT r.run_key, r.status, r.archived, {LAST_SEQUENCE} FROM run r WHERE r.run_id = ?1");
-    let found = one(connection, &sql, [run_id.as_str()], |columns| {
+    let sql = format!(
+        "SELECT r.run_key, r.status, r.archived, {LAST_SEQUENCE} FROM run r
+         WHERE r.run_id = ?1 AND (?2 IS NULL OR r.owner = ?2)"
+    );
+    let found = one(connection, &sql, params![run_id.as_str(), owner.map(Owner::as_str)], |columns| {
         Ok((columns.int()?, columns.status()?, columns.int()? != 0, columns.sequence()?))
     })?;
     let (key, status, archived, last_sequence) = found.ok_or(Refusal::UnknownRun)?;
@@ -224,7 +235,7 @@ pub(crate) fn outcome(connection: &Connection, run_id: &RunId<'_>) -> Read<Outco
         return Ok(Outcome::Running { generation, last_sequence });
     }
     let before = last_sequence.value().checked_sub(1).and_then(Sequence::new);
-    let page = read_after(connection, run_id, before, 1)?;
+    let page = read_after(connection, None, run_id, before, 1)?;
     let terminal = page.records.into_iter().next().ok_or_else(damaged)?;
     let head = match head {
         (Some(revision), Some(head_ref)) => {
