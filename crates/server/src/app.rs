@@ -8,21 +8,23 @@ use std::time::Instant;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::IntoResponse as _;
 use axum::routing::{delete, get, post};
 use causeway_engine::Engine;
-use causeway_store::model::Owner;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
+use crate::auth::{Auth, Caller, Turned, url};
 use crate::config;
 use crate::guard::Guard;
 use crate::problem::{Problem, json_response};
+use crate::refusal::{self, Nobody, Refused, Watch};
 use crate::routes::{
     agui, answer, catalogue, chat, conversations, health, inspect, inspector, replay, runs, ui_message,
 };
+use crate::scope::Scope;
 use crate::stream::RUN_ID;
 
 /// The header that names a request in the log.
@@ -31,28 +33,56 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// What every route needs.
 #[derive(Clone)]
 pub struct App {
-    /// The engine.
-    pub engine: Engine,
+    engine: Engine,
     /// `[server]`.
     pub settings: Arc<config::Server>,
     /// So many brought-along streams are held and checked at a time.
     pub checks: Arc<Semaphore>,
     guard: Arc<Guard>,
+    auth: Arc<Auth>,
+    watch: Arc<dyn Watch>,
 }
 
 /// Each may hold 64 MiB.
 const CHECKS: usize = 2;
 
 impl App {
-    /// The routes' common state.
+    /// The routes' common state, without authentication.
     pub fn new(engine: Engine, settings: config::Server) -> Self {
         let guard = Arc::new(Guard::new(&settings.hosts, &settings.origins));
-        Self { engine, settings: Arc::new(settings), checks: Arc::new(Semaphore::new(CHECKS)), guard }
+        Self {
+            engine,
+            settings: Arc::new(settings),
+            checks: Arc::new(Semaphore::new(CHECKS)),
+            guard,
+            auth: Arc::new(Auth::none()),
+            watch: Arc::new(Nobody),
+        }
     }
 
-    /// Whose runs this request may see: without authentication there is one owner.
-    pub fn owner(&self) -> Owner {
-        Owner::local()
+    /// The same with a check of who calls.
+    pub fn auth(self, auth: Arc<Auth>) -> Self {
+        Self { auth, ..self }
+    }
+
+    /// The same with somebody who is told of refused access.
+    pub fn watched_by(self, watch: Arc<dyn Watch>) -> Self {
+        Self { watch, ..self }
+    }
+
+    /// What a caller has and may do: the only way from a route to anything of anybody.
+    pub fn of<'a>(&'a self, caller: &'a Caller) -> Scope<'a> {
+        Scope::new(&self.engine, caller)
+    }
+
+    /// Whether credentials can be checked.
+    pub fn can_check(&self) -> bool {
+        self.auth.is_ready()
+    }
+
+    /// The engine, for what belongs to nobody: health, counters, the catalogue. A test holds who asks for it to a list.
+    pub fn machine(&self) -> &Engine {
+        &self.engine
     }
 
     /// All routes.
@@ -103,44 +133,103 @@ async fn no_method() -> Problem {
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "Method Not Allowed")
 }
 
-async fn around(State(app): State<App>, request: Request, next: Next) -> Response<Body> {
+async fn around(State(app): State<App>, mut request: Request, next: Next) -> Response<Body> {
     let began = Instant::now();
     let request_id = Uuid::now_v7().simple().to_string();
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
     let route = request.extensions().get::<MatchedPath>().map(|route| route.as_str().to_owned());
     let probe = matches!(path.as_str(), "/healthz" | "/readyz");
-    // Probes come with whatever Host the prober likes and tell nothing about runs.
-    let refusal = if probe { Ok(()) } else { app.guard.check(&method, request.uri(), request.headers()) };
-    let mut response = match refusal {
-        Ok(()) => next.run(request).await,
-        Err(problem) => problem.into_response(),
-    };
-    if let Some(problem) = response.extensions_mut().remove::<Problem>() {
-        let body = if path.starts_with("/api/v1/chat/") {
-            problem.established()
-        } else {
-            problem.modern(&request_id)
+    let admitted = admitted(&app, &method, request.uri(), request.headers(), route.as_deref(), probe).await;
+    // An unmatched path is the caller's text: it goes nowhere.
+    let route = route.as_deref().unwrap_or("none");
+    let about = |response: &Response<Body>, caller: Option<&Caller>, reason, credential: Option<&str>| {
+        let refused = Refused {
+            request_id: &request_id,
+            method: &method,
+            route,
+            status: response.status().as_u16(),
+            reason,
+            credential: caller.and_then(Caller::credential).or(credential),
+            owner: caller.map(|caller| caller.owner().as_str()),
+            agent: caller.and_then(Caller::denied),
         };
-        let headers = std::mem::take(response.headers_mut());
-        response = json_response(problem.status, body.to_string());
-        // What the router had to say about the request, such as `allow`.
-        for (name, value) in &headers {
-            response.headers_mut().entry(name).or_insert_with(|| value.clone());
+        refusal::tell(app.watch.as_ref(), &refused);
+    };
+    let (response, caller) = match admitted {
+        Ok(caller) => {
+            if let Some(caller) = &caller {
+                request.extensions_mut().insert(caller.clone());
+            }
+            let response = next.run(request).await;
+            if caller.as_ref().is_some_and(|caller| caller.denied().is_some()) {
+                about(&response, caller.as_ref(), "agent_not_allowed", None);
+            }
+            (response, caller)
         }
-    }
+        Err(Turned { problem, reason, credential }) => {
+            // A body of another type is a slip, not an attempt.
+            let access = problem.status != StatusCode::UNSUPPORTED_MEDIA_TYPE;
+            let response = (*problem).into_response();
+            if access {
+                about(&response, None, reason, credential.as_deref());
+            }
+            (response, None)
+        }
+    };
+    let mut response = shaped(response, &path, &request_id);
     if let Ok(value) = HeaderValue::from_str(&request_id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
     let run_id = response.headers().get(RUN_ID).and_then(|value| value.to_str().ok());
     let status = response.status().as_u16();
     let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-    // An unmatched path is the caller's text: it does not go into the log.
-    let route = route.as_deref().unwrap_or("none");
+    let credential = caller.as_ref().and_then(Caller::credential);
     if probe {
         tracing::debug!(request_id, %method, route, status, duration_ms, "request");
     } else {
-        tracing::info!(request_id, %method, route, status, duration_ms, run_id, "request");
+        tracing::info!(request_id, %method, route, status, duration_ms, run_id, credential, "request");
     }
     response
+}
+
+/// A refusal in the shape of its route; everything else as it is.
+fn shaped(mut response: Response<Body>, path: &str, request_id: &str) -> Response<Body> {
+    let Some(problem) = response.extensions_mut().remove::<Problem>() else { return response };
+    let body = if path.starts_with("/api/v1/chat/") {
+        problem.established()
+    } else {
+        problem.modern(request_id).to_string()
+    };
+    let headers = std::mem::take(response.headers_mut());
+    response = json_response(problem.status, body);
+    // What the router had to say about the request, such as `allow`.
+    for (name, value) in &headers {
+        response.headers_mut().entry(name).or_insert_with(|| value.clone());
+    }
+    if problem.status == StatusCode::UNAUTHORIZED {
+        let asked = HeaderValue::from_static(problem.challenge());
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, asked);
+    }
+    response
+}
+
+/// Whether a request is let in, and for whom; `None` where the route is open to anybody.
+async fn admitted(
+    app: &App,
+    method: &Method,
+    uri: &Uri,
+    headers: &HeaderMap,
+    route: Option<&str>,
+    probe: bool,
+) -> Result<Option<Caller>, Turned> {
+    url::check(uri)?;
+    // Probes come with whatever Host the prober likes and tell nothing about runs.
+    if !probe {
+        app.guard.check(method, uri, headers)?;
+    }
+    if app.auth.is_open(method, route) {
+        return Ok(None);
+    }
+    app.auth.caller(headers).await.map(Some)
 }

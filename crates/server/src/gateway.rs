@@ -19,7 +19,8 @@ use causeway_store::{MemoryStore, SqliteStore, Store};
 use tokio::net::TcpListener;
 
 use crate::app::App;
-use crate::config::{self, Config, EnvValue, StoreKind};
+use crate::auth::{Auth, system_clock};
+use crate::config::{self, Config, EnvValue, StoreKind, secret};
 use crate::failpoint::{self, hit};
 use crate::listen;
 
@@ -32,6 +33,7 @@ pub struct Gateway {
     listener: TcpListener,
     address: SocketAddr,
     settings: config::Server,
+    auth: Arc<Auth>,
 }
 
 /// Why a gateway does not start.
@@ -52,6 +54,9 @@ pub enum OpenError {
     /// The engine cannot be opened.
     #[error(transparent)]
     Engine(#[from] causeway_engine::OpenError),
+    /// Tokens or keys cannot be read.
+    #[error("{0}")]
+    Auth(String),
     /// A secret cannot be read.
     #[error("agents.{agent}.driver.{key}: {what}")]
     Secret {
@@ -88,6 +93,7 @@ impl Gateway {
     /// # Errors
     /// [`OpenError`], naming cause and remedy.
     pub async fn open(config: &Config) -> Result<Self, OpenError> {
+        let auth = Auth::open(&config.auth, system_clock()).await.map_err(OpenError::Auth)?;
         let store: Arc<dyn Store> = match config.store.kind {
             StoreKind::Memory => Arc::new(MemoryStore::new()),
             StoreKind::Sqlite => Arc::new(SqliteStore::open(Options::new(&config.store.path))?),
@@ -99,7 +105,7 @@ impl Gateway {
         let address = listener.local_addr().map_err(listen)?;
         let engine = Engine::open(Settings::new(&config.store.path), agents(config)?, store).await?;
         hit(failpoint::READY);
-        Ok(Self { engine, listener, address, settings: config.server.clone() })
+        Ok(Self { engine, listener, address, settings: config.server.clone(), auth: Arc::new(auth) })
     }
 
     /// Where it listens.
@@ -112,6 +118,11 @@ impl Gateway {
         &self.engine
     }
 
+    /// Who may call.
+    pub fn auth(&self) -> &Arc<Auth> {
+        &self.auth
+    }
+
     /// Serves until `stop` resolves; then no new runs are taken, active ones get their terminal, streams end behind
     /// it, and connections are closed.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
@@ -121,7 +132,7 @@ impl Gateway {
             grace: CONNECTION_GRACE,
         };
         let grace = self.settings.shutdown_grace;
-        let router = App::new(self.engine.clone(), self.settings).router();
+        let router = App::new(self.engine.clone(), self.settings).auth(self.auth).router();
         let stop = async {
             stop.await;
             tracing::info!("shutting down: no new runs, active ones are ended");
@@ -181,7 +192,7 @@ fn agent_config(id: &str, agent: &config::Agent) -> Result<AgentConfig, OpenErro
 fn process_config(agent: &str, process: &config::Process) -> Result<ProcessConfig, OpenError> {
     let mut env = BTreeMap::new();
     for (variable, value) in &process.env {
-        let value = resolve(value).map_err(|what| OpenError::Secret {
+        let value = secret::resolve(value).map_err(|what| OpenError::Secret {
             agent: agent.to_owned(),
             key: format!("process.env.{variable}"),
             what,
@@ -203,30 +214,12 @@ fn http_config(agent: &str, http: &config::Http) -> Result<http::Config, OpenErr
     http.endpoint(|key, value| {
         let secret = match value {
             // Read again for every run, and now, so that a wrong path shows at the start.
-            EnvValue::File(file) => read_secret(file).map(|_text| Secret::File(file.clone())),
-            EnvValue::Plain(_) | EnvValue::Env(_) => resolve(value).map(|text| Secret::Value(text.into())),
+            EnvValue::File(file) => secret::read(file).map(|_text| Secret::File(file.clone())),
+            EnvValue::Plain(_) | EnvValue::Env(_) => {
+                secret::resolve(value).map(|text| Secret::Value(text.into()))
+            }
         };
         let failed = |what| OpenError::Secret { agent: agent.to_owned(), key: format!("http.{key}"), what };
         secret.map_err(failed)
     })
-}
-
-fn resolve(value: &EnvValue) -> Result<String, String> {
-    let text = match value {
-        EnvValue::Plain(text) => text.clone(),
-        EnvValue::Env(variable) => std::env::var(variable)
-            .map_err(|_| format!("the variable {variable} is not set, or not in UTF-8"))?,
-        EnvValue::File(file) => read_secret(file)?,
-    };
-    if text.contains('\0') {
-        return Err("holds U+0000".to_owned());
-    }
-    Ok(text)
-}
-
-fn read_secret(file: &PathBuf) -> Result<String, String> {
-    let text =
-        std::fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
-    let text = text.strip_suffix('\n').unwrap_or(&text);
-    Ok(text.strip_suffix('\r').unwrap_or(text).to_owned())
 }

@@ -3,6 +3,7 @@
 //! Refuses: deciding anything about a run (that is `causeway-engine`), and showing anything that is not committed.
 
 pub mod app;
+pub mod auth;
 mod body;
 pub mod config;
 pub mod failpoint;
@@ -10,6 +11,8 @@ pub mod gateway;
 mod guard;
 pub mod listen;
 mod problem;
+pub mod refusal;
 mod routes;
+mod scope;
 mod stream;
 pub mod view;

@@ -87,9 +87,19 @@ impl Problem {
         json!({"error": {"code": self.code, "message": message, "request_id": request_id}})
     }
 
-    /// The body in the shape of the established routes: a list for a bad body, an object for a refusal, else a string.
-    pub fn established(&self) -> Value {
-        match self.status {
+    /// The body in the shape of the established routes: a list for a bad body, an object for a refusal, a flat one with
+    /// spaces for a bad token, else a string.
+    pub fn established(&self) -> String {
+        let body = match self.status {
+            StatusCode::UNAUTHORIZED => {
+                return format!(
+                    r#"{{"error": {}, "code": {}, "reason": {}, "action": {}}}"#,
+                    Value::from(self.message.as_str()),
+                    Value::from(self.code),
+                    Value::from(self.code),
+                    Value::from(self.action),
+                );
+            }
             StatusCode::UNPROCESSABLE_ENTITY => {
                 let mut loc = vec!["body"];
                 loc.extend(self.field);
@@ -103,7 +113,13 @@ impl Problem {
                 "action": self.action,
             }}),
             _ => json!({"detail": self.message}),
-        }
+        };
+        body.to_string()
+    }
+
+    /// What `www-authenticate` says of a 401 (RFC 6750).
+    pub fn challenge(&self) -> &'static str {
+        if self.code == "token_missing" { "Bearer" } else { "Bearer error=\"invalid_token\"" }
     }
 }
 
@@ -134,6 +150,7 @@ mod tests {
     /// Statuses by their names in the sources.
     const STATUSES: &[(&str, &str)] = &[
         ("BAD_REQUEST", "400"),
+        ("UNAUTHORIZED", "401"),
         ("FORBIDDEN", "403"),
         ("NOT_FOUND", "404"),
         ("METHOD_NOT_ALLOWED", "405"),
@@ -199,7 +216,7 @@ mod tests {
     fn a_problem_has_the_shape_of_its_route() {
         let busy = Problem::new(StatusCode::CONFLICT, "conversation_busy", "a run is active").action("wait");
         assert_eq!(
-            busy.established().to_string(),
+            busy.established(),
             r#"{"detail":{"success":false,"error":"a run is active","code":"conversation_busy","reason":"conversation_busy","action":"wait"}}"#
         );
         assert_eq!(
@@ -207,12 +224,16 @@ mod tests {
             r#"{"error":{"code":"conversation_busy","message":"a run is active","request_id":"r1"}}"#
         );
         assert_eq!(
-            Problem::field("protocol", "use custom or agui").established().to_string(),
+            Problem::field("protocol", "use custom or agui").established(),
             r#"{"detail":[{"type":"invalid_request","loc":["body","protocol"],"msg":"use custom or agui"}]}"#
         );
+        let token =
+            Problem::new(StatusCode::UNAUTHORIZED, "token_missing", "send \"one\"").action("authenticate");
         assert_eq!(
-            Problem::no_run().established().to_string(),
-            r#"{"detail":"there is no run with this id"}"#
+            token.established(),
+            r#"{"error": "send \"one\"", "code": "token_missing", "reason": "token_missing", "action": "authenticate"}"#
         );
+        assert_eq!((token.challenge(), busy.challenge()), ("Bearer", "Bearer error=\"invalid_token\""));
+        assert_eq!(Problem::no_run().established(), r#"{"detail":"there is no run with this id"}"#);
     }
 }

@@ -15,7 +15,9 @@ use causeway_encode::{Encoder, Options, Protocol, Seed, with_event_id};
 use causeway_engine::Subscription;
 use causeway_store::Record;
 use futures::stream;
+use tokio::time::Instant;
 
+use crate::auth::Caller;
 use crate::failpoint::{self, hit};
 
 /// The header that names the run of a stream.
@@ -76,6 +78,8 @@ pub struct Frames {
     /// Whether the last frame of an event carries its number.
     numbered: bool,
     keep_alive: Option<Duration>,
+    /// When the credential ends that this stream was opened with.
+    until: Option<Instant>,
     ended: bool,
     frames: Vec<u8>,
     protocol: Protocol,
@@ -107,6 +111,7 @@ impl Frames {
             after: None,
             numbered: false,
             keep_alive: None,
+            until: None,
             ended: false,
             frames: Vec::new(),
             protocol,
@@ -124,11 +129,22 @@ impl Frames {
         Self { after, numbered: true, keep_alive: Some(keep_alive), ..self }
     }
 
-    /// The frames of the next event that has any; `None` behind the terminal.
+    /// The frames of the next event that has any; `None` behind the terminal, or when the credential has ended.
     ///
     /// # Errors
     /// [`Broken`] when the stream cannot go on; it is over then.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Broken> {
+        let Some(until) = self.until else { return self.advance().await };
+        let frames = tokio::time::timeout_at(until, self.advance()).await;
+        if Instant::now() >= until {
+            // What came in the same moment is not shown any more.
+            self.ended = true;
+            return Ok(None);
+        }
+        frames.unwrap_or(Ok(None))
+    }
+
+    async fn advance(&mut self) -> Result<Option<Bytes>, Broken> {
         while !self.ended {
             let record = match self.keep_alive {
                 None => self.read().await,
@@ -183,8 +199,14 @@ impl Frames {
         Err(Broken::Unreadable)
     }
 
-    /// A streaming response, beginning with `first`, which was taken from it before.
-    pub fn into_response(self, first: Option<Bytes>) -> Response<Body> {
+    /// A streaming response to a caller, beginning with `first`, which was taken from it before. It ends with the
+    /// caller's credential: the body ends regularly, without a terminal, and the client comes back with a new one.
+    pub fn into_response(self, caller: &Caller, first: Option<Bytes>) -> Response<Body> {
+        let this = Self { until: caller.until(), ..self };
+        this.respond(first)
+    }
+
+    fn respond(self, first: Option<Bytes>) -> Response<Body> {
         let run_id = HeaderValue::from_str(self.subscription.run_id().as_str()).ok();
         let protocol = self.protocol;
         let body = stream::unfold((first, Some(self)), |(first, frames)| async move {

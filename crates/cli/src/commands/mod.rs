@@ -8,6 +8,7 @@ mod check;
 mod completions;
 mod config;
 mod conform;
+mod credential;
 mod encode;
 mod explain;
 mod harnesses;

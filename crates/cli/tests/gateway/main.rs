@@ -5,6 +5,8 @@
 mod gateway;
 #[path = "../../../../tests/support/http.rs"]
 mod http;
+#[path = "../../../../tests/support/issuer.rs"]
+mod issuer;
 #[path = "../../../../tests/support/runs.rs"]
 mod runs;
 
@@ -17,6 +19,7 @@ mod client_routes;
 mod commands;
 mod data_directory;
 mod endpoints;
+mod identity;
 mod inspect;
 mod lifecycle;
 mod live;

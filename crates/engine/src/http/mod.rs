@@ -13,6 +13,7 @@ mod answer;
 pub mod config;
 mod connect;
 mod cut;
+pub mod fetch;
 mod request;
 mod turn;
 

@@ -299,7 +299,7 @@ const AGENTCORE_SESSION: HeaderName = HeaderName::from_static("x-amzn-bedrock-ag
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// A connection that is closed when the turn is over.
-struct Closing(JoinHandle<()>);
+pub(super) struct Closing(pub(super) JoinHandle<()>);
 
 impl Drop for Closing {
     fn drop(&mut self) {

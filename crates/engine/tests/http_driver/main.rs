@@ -1,6 +1,8 @@
 //! The driver `http` against endpoints that answer, fail, stall and lie.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+#[path = "../../../../tests/support/authority.rs"]
+mod authority;
 mod endpoint;
 mod tls;
 

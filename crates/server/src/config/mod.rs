@@ -3,8 +3,10 @@
 //! Refuses unknown keys (with the nearest known one), secrets in plain text, and settings this build cannot honour:
 //! a setting that is accepted is obeyed.
 
+pub mod auth;
 mod read;
 pub mod schema;
+pub mod secret;
 mod show;
 pub mod tools;
 pub mod tree;
@@ -20,6 +22,7 @@ use causeway_contract::Limits;
 use causeway_engine::http::config::{self as http, Secret, Shape, Url};
 use hyper::header::HeaderName;
 
+pub use auth::{Algorithm, AllowedCallers, Auth, AuthMode, JwtAuth, KeySource, SUBJECT_HEADER, ServiceAuth};
 use tree::{Node, Origin, Tree, Value};
 
 /// Everything a gateway is told.
@@ -99,14 +102,6 @@ pub enum StoreKind {
     Sqlite,
     /// Nothing outlives the process.
     Memory,
-}
-
-/// `[auth]`: who may call.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Auth {
-    /// Anybody who reaches the loopback address.
-    #[default]
-    None,
 }
 
 /// `[agents.NAME]`.

@@ -2,6 +2,7 @@
 //!
 //! Refuses to stop at the first fault: a file is read to its end so that all of them are told at once.
 
+mod auth;
 mod http;
 
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use causeway_contract::id::check_id;
 use super::tree::{Node, Origin, Tree, Value};
 use super::units;
 use super::{
-    Agent, Auth, Config, Driver, EnvValue, Finding, Pace, Process, Recording, Server, Store, StoreKind,
+    Agent, AuthMode, Config, Driver, EnvValue, Finding, Pace, Process, Recording, Server, Store, StoreKind,
 };
 
 /// The settings in `tree`; faults are added to `findings` and replaced by defaults.
@@ -24,20 +25,21 @@ pub(super) fn config(tree: &Tree, findings: &mut Vec<Finding>) -> Config {
     let mut root = Section { path: String::new(), tree: Some(tree), findings };
     root.table("server", |section| config.server = server(section));
     root.table("store", |section| config.store = store(section));
-    root.table("auth", |section| config.auth = auth(section));
+    root.table("auth", |section| config.auth = auth::auth(section));
     root.each("agents", |name, section| {
         if let Some(agent) = agent(name, section) {
             config.agents.insert(name.to_owned(), agent);
         }
     });
+    auth::check_agents(&config.auth, config.agents.keys(), &mut root);
     let Server { listen, .. } = &config.server;
-    if config.auth == Auth::None && !listen.ip().is_loopback() {
+    if asks_nobody(tree) && !listen.ip().is_loopback() {
         root.find(
             "server.listen",
             origin_of(tree, "server", "listen"),
             format!(
-                "{listen} can be reached from other machines and auth.mode is \"none\"; listen on 127.0.0.1 \
-                 and put a proxy that authenticates in front"
+                "{listen} can be reached from other machines and auth.mode is \"none\"; listen on 127.0.0.1, \
+                 or set auth.mode to \"service\" or \"jwt\""
             ),
         );
     }
@@ -109,19 +111,13 @@ fn store(section: &mut Section<'_, '_>) -> Store {
     store
 }
 
-fn auth(section: &mut Section<'_, '_>) -> Auth {
-    match section.text("mode").as_deref() {
-        None | Some("none") => {}
-        Some(mode @ ("service" | "jwt")) => {
-            let message =
-                format!("\"{mode}\" is not part of this build; use \"none\" and listen on loopback");
-            section.fault("mode", message);
-        }
-        Some(other) => {
-            section.fault("mode", format!("`{}` is unknown; use \"none\"", printable(other)));
-        }
-    }
-    Auth::None
+/// Whether `auth.mode` is none; a mode whose settings are wrong asks all the same.
+fn asks_nobody(tree: &Tree) -> bool {
+    let mode = match tree.get("auth").map(|node| &node.value) {
+        Some(Value::Table(auth)) => auth.get("mode").map(|node| &node.value),
+        _ => None,
+    };
+    !matches!(mode, Some(Value::Text(mode)) if mode != AuthMode::None.as_str())
 }
 
 fn agent(name: &str, section: &mut Section<'_, '_>) -> Option<Agent> {
@@ -250,6 +246,20 @@ fn env_value(table: &str, name: &str, node: &Node, section: &mut Section<'_, '_>
             section.find(&path, origin, format!("is {}, but a string is expected here", other.kind()));
             None
         }
+    }
+}
+
+/// A value that must be a reference.
+fn reference(table: &str, name: &str, node: &Node, section: &mut Section<'_, '_>) -> Option<EnvValue> {
+    match env_value(table, name, node, section)? {
+        EnvValue::Plain(_) => {
+            let path =
+                if table.is_empty() { section.full(name) } else { section.full(&format!("{table}.{name}")) };
+            let message = "stands here in plain text; write { env = \"VARIABLE\" } or { file = \"PATH\" }";
+            section.find(&path, Some(&node.origin), message);
+            None
+        }
+        value @ (EnvValue::File(_) | EnvValue::Env(_)) => Some(value),
     }
 }
 

@@ -39,7 +39,7 @@ const fn table(name: &'static str, keys: &'static [Key]) -> Key {
 pub const ROOT: &[Key] = &[
     table("server", SERVER),
     table("store", &[leaf("kind"), leaf("path")]),
-    table("auth", &[leaf("mode")]),
+    table("auth", AUTH),
     Key { name: "agents", kind: Kind::Named(AGENT) },
 ];
 
@@ -54,6 +54,30 @@ const SERVER: &[Key] = &[
     leaf("shutdown_grace"),
     leaf("max_connections"),
     leaf("inspector"),
+];
+
+const AUTH: &[Key] = &[
+    leaf("mode"),
+    leaf("subject_header"),
+    Key { name: "tokens", kind: Kind::Free },
+    table("jwt", JWT),
+    leaf("metrics"),
+    leaf("unlisted_agents"),
+    Key { name: "agents", kind: Kind::Named(&[leaf("subjects"), leaf("groups"), leaf("tokens")]) },
+];
+
+const JWT: &[Key] = &[
+    leaf("issuer"),
+    leaf("audience"),
+    leaf("algorithms"),
+    leaf("jwks_url"),
+    leaf("jwks_file"),
+    leaf("ca_file"),
+    leaf("leeway"),
+    leaf("groups_claim"),
+    leaf("refresh"),
+    leaf("keep"),
+    leaf("timeout"),
 ];
 
 const AGENT: &[Key] = &[

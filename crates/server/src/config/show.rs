@@ -5,14 +5,13 @@ use std::fmt::Write as _;
 use causeway_contract::Limits;
 
 use super::units::{show_duration, show_size};
-use super::{Agent, Auth, Config, Driver, EnvValue, Http, Pace, Process, StoreKind, read};
+use super::{
+    Agent, Auth, AuthMode, Config, Driver, EnvValue, Http, JwtAuth, KeySource, Pace, Process, StoreKind, read,
+};
 
 pub(super) fn show(config: &Config) -> String {
     let mut out = String::new();
     let server = &config.server;
-    let auth = match config.auth {
-        Auth::None => "none",
-    };
     let kind = match config.store.kind {
         StoreKind::Sqlite => "sqlite",
         StoreKind::Memory => "memory",
@@ -21,8 +20,7 @@ pub(super) fn show(config: &Config) -> String {
     let _ = writeln!(
         out,
         "[server]\nlisten = {}\nhosts = {}\norigins = {}\nmax_body = {}\nheader_timeout = {}\nbody_timeout = {}\n\
-         keep_alive = {}\nshutdown_grace = {}\nmax_connections = {}\ninspector = {}\n\n[store]\nkind = {}\npath = {}\n\n\
-         [auth]\nmode = {}",
+         keep_alive = {}\nshutdown_grace = {}\nmax_connections = {}\ninspector = {}\n\n[store]\nkind = {}\npath = {}\n",
         quoted(&server.listen.to_string()),
         list(&server.hosts),
         list(&server.origins),
@@ -35,12 +33,70 @@ pub(super) fn show(config: &Config) -> String {
         server.inspector,
         quoted(kind),
         quoted(&config.store.path.display().to_string()),
-        quoted(auth),
     );
+    show_auth(&mut out, &config.auth);
     for (name, agent) in &config.agents {
         show_agent(&mut out, &format!("agents.{}", key(name)), agent);
     }
     out
+}
+
+fn show_auth(out: &mut String, auth: &Auth) {
+    let _ = writeln!(out, "[auth]\nmode = {}", quoted(auth.mode.as_str()));
+    if auth.mode == AuthMode::None {
+        return;
+    }
+    let metrics = if auth.open_metrics { "open" } else { "token" };
+    let unlisted = if auth.closed { "closed" } else { "open" };
+    let _ = writeln!(out, "metrics = {}\nunlisted_agents = {}", quoted(metrics), quoted(unlisted));
+    match &auth.mode {
+        AuthMode::None => {}
+        AuthMode::Service(service) => {
+            let _ = writeln!(out, "subject_header = {}", quoted(&service.subject_header));
+            for (name, value) in &service.tokens {
+                let _ = writeln!(out, "tokens.{} = {}", key(name), reference(value));
+            }
+        }
+        AuthMode::Jwt(jwt) => show_jwt(out, jwt),
+    }
+    for (agent, callers) in &auth.agents {
+        let _ = writeln!(out, "\n[auth.agents.{}]", key(agent));
+        for (name, list_of) in
+            [("subjects", &callers.subjects), ("groups", &callers.groups), ("tokens", &callers.tokens)]
+        {
+            if !list_of.is_empty() {
+                let _ = writeln!(out, "{name} = {}", list(list_of));
+            }
+        }
+    }
+}
+
+fn show_jwt(out: &mut String, jwt: &JwtAuth) {
+    let algorithms: Vec<String> = jwt.algorithms.iter().map(ToString::to_string).collect();
+    let _ = writeln!(
+        out,
+        "\n[auth.jwt]\nissuer = {}\naudience = {}\nalgorithms = {}\nleeway = {}\ngroups_claim = {}\nrefresh = {}\n\
+         keep = {}\ntimeout = {}",
+        quoted(&jwt.issuer),
+        list(&jwt.audience),
+        list(&algorithms),
+        quoted(&show_duration(jwt.leeway)),
+        quoted(&jwt.groups_claim),
+        quoted(&show_duration(jwt.refresh)),
+        quoted(&show_duration(jwt.keep)),
+        quoted(&show_duration(jwt.timeout)),
+    );
+    match &jwt.keys {
+        KeySource::File(file) => {
+            let _ = writeln!(out, "jwks_file = {}", quoted(&file.display().to_string()));
+        }
+        KeySource::Url { url, ca_file } => {
+            let _ = writeln!(out, "jwks_url = {}", quoted(&url.to_string()));
+            if let Some(file) = ca_file {
+                let _ = writeln!(out, "ca_file = {}", quoted(&file.display().to_string()));
+            }
+        }
+    }
 }
 
 fn show_agent(out: &mut String, path: &str, agent: &Agent) {

@@ -156,6 +156,98 @@ fn an_endpoint_is_named_without_secrets() {
     }
 }
 
+const SERVICE: &str =
+    "[auth]\nmode = \"service\"\ntokens = { web = { file = \"w\" }, \"o dd\" = { env = \"O\" } }\n";
+const JWT: &str = "[auth]\nmode = \"jwt\"\n[auth.jwt]\nissuer = \"https://id.example\"\naudience = [\"a\", \"b\"]\n\
+                   algorithms = [\"RS256\", \"EdDSA\"]\n";
+
+#[test]
+fn who_may_call_is_read_and_shown_again() {
+    let service = format!(
+        "{SERVICE}metrics = \"open\"\nunlisted_agents = \"closed\"\nsubject_header = \"X-User\"\n\
+         [auth.agents.tour]\nsubjects = [\"alice\"]\ntokens = [\"web\"]\n{SMALL}"
+    );
+    let file = format!("{JWT}jwks_file = \"k\"\n[auth.agents.tour]\ngroups = [\"g\"]\n{SMALL}");
+    let url = format!(
+        "{JWT}jwks_url = \"https://id.example/k?v=1\"\nca_file = \"ca\"\nleeway = \"60s\"\ngroups_claim = \"r\"\n\
+         refresh = \"1m\"\nkeep = \"7d\"\ntimeout = \"1s\"\n"
+    );
+    for text in [&service, &file, &url] {
+        let config = load(text, &[]).unwrap();
+        assert_eq!(load(&config.show(), &[]).unwrap(), config, "{}", config.show());
+        // With a check of who calls, other machines may.
+        let listen = [("CAUSEWAY_SERVER__LISTEN", "0.0.0.0:80")];
+        assert_eq!(load(text, &listen).unwrap().server.listen.to_string(), "0.0.0.0:80");
+    }
+    let AuthMode::Service(read) = load(&service, &[]).unwrap().auth.mode else { panic!("no service") };
+    assert_eq!(read.subject_header, "x-user");
+    assert_eq!(read.tokens["web"], EnvValue::File(PathBuf::from("w")));
+}
+
+#[test]
+fn a_check_that_would_be_worth_nothing_is_refused() {
+    for (text, finding) in [
+        (
+            "[auth]\nmode = \"basic\"\n",
+            "line 2: auth.mode: `basic` is unknown; use \"none\" or \"service\" or \"jwt\"",
+        ),
+        ("[auth]\nmode = \"service\"\n", "auth: mode \"service\" needs tokens;"),
+        (
+            "[auth]\nmode = \"service\"\ntokens.web = \"canary\"\n",
+            "line 3: auth.tokens.web: stands here in plain text;",
+        ),
+        (
+            "[auth]\ntokens.web = { env = \"W\" }\n",
+            "line 2: auth.tokens: is without effect unless auth.mode is",
+        ),
+        ("[auth]\nmetrics = \"open\"\n", "line 2: auth.metrics: is without effect while auth.mode is"),
+        ("[auth]\nmode = \"jwt\"\n", "line 2: auth.mode: needs the table [auth.jwt]"),
+        (&format!("{JWT}jwks_file = \"k\"\nleeway = \"61s\"\n"), "line 8: auth.jwt.leeway: is more than 60s"),
+        (
+            &format!("{JWT}jwks_file = \"k\"\nkeep = \"8d\"\n"),
+            "line 8: auth.jwt.keep: must be from `refresh` to 7d",
+        ),
+        (
+            &format!("{JWT}jwks_file = \"k\"\nkeep = \"9m\"\n"),
+            "line 8: auth.jwt.keep: must be from `refresh` to 7d",
+        ),
+        (JWT, "auth.jwt: exactly one of `jwks_url` and `jwks_file` is needed"),
+        (&format!("{JWT}jwks_url = \"http://id.example/k\"\n"), "line 7: auth.jwt.jwks_url: must be https:"),
+        (
+            &format!("{JWT}jwks_url = \"https://u:canary@id.example/k\"\n"),
+            "line 7: auth.jwt.jwks_url: holds credentials;",
+        ),
+        (
+            &JWT.replace("\"EdDSA\"]", "\"HS256\"]\njwks_file = \"k\""),
+            "line 6: auth.jwt.algorithms: `HS256` is not taken;",
+        ),
+        (
+            &JWT.replace("\"EdDSA\"]", "\"none\"]\njwks_file = \"k\""),
+            "line 6: auth.jwt.algorithms: `none` is not taken;",
+        ),
+        (
+            &format!("{SERVICE}[auth.agents.tuor]\nsubjects = [\"a\"]\n{SMALL}"),
+            "auth.agents.tuor: is no agent of this configuration;",
+        ),
+        (
+            &format!("{SERVICE}[auth.agents.tour]\ntokens = [\"wbe\"]\n{SMALL}"),
+            "line 5: auth.agents.tour.tokens: `wbe` is no token of auth.tokens",
+        ),
+        (
+            &format!("{SERVICE}[auth.agents.tour]\ngroups = [\"g\"]\n{SMALL}"),
+            "line 5: auth.agents.tour.groups: is without effect unless auth.mode is \"jwt\"",
+        ),
+        (
+            &format!("{SERVICE}subject_header = \"authorization\"\n"),
+            "line 4: auth.subject_header: is no header, or one that means something else",
+        ),
+    ] {
+        let findings = load(text, &[]).unwrap_err();
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert!(findings[0].starts_with(finding) && !findings[0].contains("canary"), "{findings:?}");
+    }
+}
+
 #[test]
 fn what_show_prints_reads_back_the_same() {
     let text = "[server]\nhosts = [\"a\\\"b\"]\n[agents.\"odd name\"]\nname = \"Ödd\"\nharness = \"deepagents\"\n\
@@ -191,7 +283,7 @@ fn the_example_is_valid_and_shows_every_key() {
     assert_eq!(config.agents["tour"].limits, Limits::DEFAULT);
     for path in schema::paths() {
         // Keys of parts that later versions bring are refused today, so an example cannot show them.
-        let later = ["allow_config_override", "env.*", "headers.*"];
+        let later = ["allow_config_override", "env.*", "headers.*", "tokens.*"];
         let key = path.rsplit('.').next().unwrap();
         assert!(
             text.contains(&format!("{key} = ")) || later.iter().any(|end| path.ends_with(end)),

@@ -14,6 +14,7 @@ use causeway_engine::engine::StartRun;
 use serde_json::Value;
 
 use crate::app::App;
+use crate::auth::Caller;
 use crate::body::{self, Fields};
 use crate::problem::Problem;
 use crate::routes::chat::{before_a_run, known_agent};
@@ -42,13 +43,14 @@ const ASIDE: [&str; 4] = ["system", "developer", "reasoning", "activity"];
 /// `POST /agui/{agent_id}`
 pub async fn run(
     State(app): State<App>,
+    caller: Caller,
     Path(agent): Path<String>,
     request: Request,
 ) -> Result<Response<Body>, Problem> {
     let body = body::read(request, app.settings.max_body, app.settings.body_timeout).await?;
     let fields = Fields::parse(&body)?;
     let agent_id = body::name("agent_id", &agent)?;
-    known_agent(&app, &agent)?;
+    known_agent(&app, &caller, &agent)?;
     let thread = fields.id("threadId")?;
     let run = fields.id("runId")?;
     let conversation_id = body::conversation("threadId", &thread)?;
@@ -64,10 +66,11 @@ pub async fn run(
         let message = said(last_said(&messages).and_then(|content| text_of(content, &mut dropped)))?;
         warnings.dropped("parts that are no text", dropped.iter().map(String::as_str));
         let context = context(&fields)?;
-        let start = StartRun::new(app.owner(), agent_id, conversation_id, message).context(context);
+        let start =
+            StartRun::new(caller.owner().clone(), agent_id, conversation_id, message).context(context);
         Ok(client::Request::Start(Box::new(start)))
     } else {
-        client::answer(&app, &agent_id, &conversation_id, &resume, ROUTE, &mut warnings)
+        client::answer(&app, &caller, &agent_id, &conversation_id, &resume, ROUTE, &mut warnings)
             .await
             .map(|answer| client::Request::Answer(Box::new(answer)))
     };
@@ -82,8 +85,8 @@ pub async fn run(
         Ok(request) => request,
         Err(problem) => return told(problem),
     };
-    match client::begin(&app, request).await {
-        Ok(begun) => client::stream(&app, begun, Protocol::AguiSpec, options, warnings).await,
+    match client::begin(&app, &caller, request).await {
+        Ok(begun) => client::stream(&app, &caller, begun, Protocol::AguiSpec, options, warnings).await,
         Err(error) => match before_a_run(&error) {
             Some(sentence) => Ok(failed(code(&error), sentence)),
             None => told(refused(&error)),

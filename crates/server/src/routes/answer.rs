@@ -17,6 +17,7 @@ use causeway_store::model::{Interrupt, InterruptStatus, Revision, RunFilter, Sta
 use serde_json::value::RawValue;
 
 use crate::app::App;
+use crate::auth::Caller;
 use crate::body::{self, Fields};
 use crate::failpoint::{self, hit};
 use crate::problem::{Problem, json_response};
@@ -32,6 +33,7 @@ const RESUME: &str = "/api/v1/runs/{id}/resume";
 /// `POST /api/v1/runs/{id}/resume`
 pub async fn resume(
     State(app): State<App>,
+    caller: Caller,
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response<Body>, Problem> {
@@ -48,9 +50,9 @@ pub async fn resume(
         .ok_or_else(|| Problem::field("revision", "must be the number that the interrupt shows"))?;
     let idempotency_key = fields.idempotency_key(key)?.map(Into::into);
     let answer = answer(&fields)?;
-    let run_id = find(&app, &id).await?.run_id;
+    let run_id = find(&app, &caller, &id).await?.run_id;
     let answer = AnswerRun {
-        owner: app.owner(),
+        owner: caller.owner().clone(),
         run_id,
         interrupt_id,
         revision,
@@ -59,9 +61,9 @@ pub async fn resume(
         idempotency_key,
         traceparent: None,
     };
-    let started = app.engine.resume(answer).await.map_err(|error| refused(&error))?;
+    let started = app.of(&caller).resume(answer).await.map_err(|error| refused(&error))?;
     hit(failpoint::RESUMED);
-    let run = app.engine.run(&app.owner(), &started.run_id).await.map_err(|error| refused(&error))?;
+    let run = app.of(&caller).run(&started.run_id).await.map_err(|error| refused(&error))?;
     Ok(json_response(StatusCode::ACCEPTED, view::run(&run)))
 }
 
@@ -102,7 +104,11 @@ fn decided(entry: &str) -> Result<Decided, Problem> {
 }
 
 /// `POST /api/v1/chat/stream/resume`
-pub async fn stream(State(app): State<App>, request: Request) -> Result<Response<Body>, Problem> {
+pub async fn stream(
+    State(app): State<App>,
+    caller: Caller,
+    request: Request,
+) -> Result<Response<Body>, Problem> {
     let body = body::read(request, app.settings.max_body, app.settings.body_timeout).await?;
     let fields = Fields::parse(&body)?;
     let protocol = protocol(&fields)?;
@@ -111,18 +117,18 @@ pub async fn stream(State(app): State<App>, request: Request) -> Result<Response
     let conversation_id = body::conversation("conversation_id", &fields.id("conversation_id")?)?;
     let given = Given::parse(&fields.required("resume_data")?)?;
     fields.text("trace_id")?;
-    known_agent(&app, &agent)?;
+    known_agent(&app, &caller, &agent)?;
 
     let pending = app
-        .engine
-        .pending_interrupt(&app.owner(), &conversation_id, Some(&agent_id))
+        .of(&caller)
+        .pending_interrupt(&conversation_id, Some(&agent_id))
         .await
         .map_err(|error| refused(&error))?;
     let Some(interrupt) = pending else {
-        return Err(nothing_to_answer(&app, agent_id, conversation_id).await?);
+        return Err(nothing_to_answer(&app, &caller, agent_id, conversation_id).await?);
     };
     let answer = AnswerRun {
-        owner: app.owner(),
+        owner: caller.owner().clone(),
         run_id: interrupt.run_id.clone(),
         interrupt_id: interrupt.summary.interrupt_id.clone(),
         revision: interrupt.summary.revision,
@@ -131,13 +137,13 @@ pub async fn stream(State(app): State<App>, request: Request) -> Result<Response
         idempotency_key: None,
         traceparent: None,
     };
-    match begin(&app, answer).await {
+    match begin(&app, &caller, answer).await {
         Ok((subscription, run)) => {
             let seed = view::seed(run.seed.as_ref()).map_err(|error| {
                 tracing::error!(run_id = %run.run_id, %error, "a stored seed does not read back");
                 Problem::internal()
             })?;
-            Ok(Frames::plain(subscription, conversation_id, protocol, &seed).into_response(None))
+            Ok(Frames::plain(subscription, conversation_id, protocol, &seed).into_response(&caller, None))
         }
         // These clients know 422 as a body that cannot be read.
         Err(Error::DoesNotFit(fault @ Misfit::NotOfSchema { .. })) => {
@@ -152,17 +158,18 @@ pub async fn stream(State(app): State<App>, request: Request) -> Result<Response
 
 async fn begin(
     app: &App,
+    caller: &Caller,
     answer: AnswerRun,
 ) -> Result<(causeway_engine::Subscription, causeway_store::model::Run), Error> {
-    let owner = answer.owner.clone();
-    let started = app.engine.resume(answer).await?;
-    let subscription = app.engine.subscribe_client(&owner, &started.run_id, None).await?;
-    Ok((subscription, app.engine.run(&owner, &started.run_id).await?))
+    let started = app.of(caller).resume(answer).await?;
+    let subscription = app.of(caller).subscribe_client(&started.run_id, None).await?;
+    Ok((subscription, app.of(caller).run(&started.run_id).await?))
 }
 
 /// Why there is nothing to answer, as far as the newest run of the pair tells.
 pub(super) async fn nothing_to_answer(
     app: &App,
+    caller: &Caller,
     agent_id: Name<'static>,
     conversation_id: ConversationId<'static>,
 ) -> Result<Problem, Problem> {
@@ -171,7 +178,7 @@ pub(super) async fn nothing_to_answer(
         conversation_id: Some(conversation_id),
         ..RunFilter::default()
     };
-    let newest = app.engine.runs(&app.owner(), &filter, 1, None).await.map_err(|error| refused(&error))?;
+    let newest = app.of(caller).runs(&filter, 1, None).await.map_err(|error| refused(&error))?;
     let conflict =
         |code, message: &str, action| Problem::new(StatusCode::CONFLICT, code, message).action(action);
     Ok(match newest.runs.first() {

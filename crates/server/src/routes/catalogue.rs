@@ -5,16 +5,18 @@ use axum::extract::State;
 use axum::http::{Response, StatusCode};
 
 use crate::app::App;
+use crate::auth::Caller;
 use crate::problem::json_response;
 use crate::view::{self, Object};
 
 /// `GET /api/v1/harnesses`
-pub async fn harnesses(State(app): State<App>) -> Response<Body> {
-    json_response(StatusCode::OK, view::harnesses(app.engine.harnesses()))
+pub async fn harnesses(State(app): State<App>, _caller: Caller) -> Response<Body> {
+    json_response(StatusCode::OK, view::harnesses(app.machine().harnesses()))
 }
 
 /// `GET /api/v1/agents`
-pub async fn agents(State(app): State<App>) -> Response<Body> {
-    let all = view::array(app.engine.agents().map(|agent| view::agent(agent, app.engine.harnesses())));
+pub async fn agents(State(app): State<App>, caller: Caller) -> Response<Body> {
+    let all =
+        view::array(app.of(&caller).agents().map(|agent| view::agent(agent, app.machine().harnesses())));
     json_response(StatusCode::OK, Object::new().raw("agents", &all).finish())
 }

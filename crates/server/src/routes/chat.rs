@@ -15,6 +15,7 @@ use causeway_store::model::{RunFilter, Status};
 use serde_json::value::RawValue;
 
 use crate::app::App;
+use crate::auth::Caller;
 use crate::body::{self, Fields};
 use crate::problem::{Problem, json_response};
 use crate::routes::refused;
@@ -33,16 +34,19 @@ struct Turn {
 }
 
 /// `POST /api/v1/chat/stream/start`
-pub async fn start(State(app): State<App>, request: Request) -> Result<Response<Body>, Problem> {
+pub async fn start(
+    State(app): State<App>,
+    caller: Caller,
+    request: Request,
+) -> Result<Response<Body>, Problem> {
     let body = body::read(request, app.settings.max_body, app.settings.body_timeout).await?;
     let fields = Fields::parse(&body)?;
     let protocol = protocol(&fields)?;
-    let turn = turn(&app, &fields)?;
+    let turn = turn(&app, &caller, &fields)?;
     let conversation_id = turn.start.conversation_id.clone();
-    match begin(&app, turn.start).await {
-        Ok(subscription) => {
-            Ok(Frames::plain(subscription, conversation_id, protocol, &Seed::default()).into_response(None))
-        }
+    match begin(&app, &caller, turn.start).await {
+        Ok(subscription) => Ok(Frames::plain(subscription, conversation_id, protocol, &Seed::default())
+            .into_response(&caller, None)),
         Err(error) => match before_a_run(&error) {
             Some(sentence) => Ok(event_stream(protocol.failure_frame(sentence, &now()))),
             None => Err(refused(&error)),
@@ -51,7 +55,11 @@ pub async fn start(State(app): State<App>, request: Request) -> Result<Response<
 }
 
 /// `POST /api/v1/chat/stream/cancel`
-pub async fn cancel(State(app): State<App>, request: Request) -> Result<Response<Body>, Problem> {
+pub async fn cancel(
+    State(app): State<App>,
+    caller: Caller,
+    request: Request,
+) -> Result<Response<Body>, Problem> {
     let body = body::read(request, app.settings.max_body, app.settings.body_timeout).await?;
     let fields = Fields::parse(&body)?;
     let agent = fields.id("agent_id")?;
@@ -61,13 +69,12 @@ pub async fn cancel(State(app): State<App>, request: Request) -> Result<Response
         conversation_id: Some(body::conversation("conversation_id", &conversation)?),
         ..RunFilter::default()
     };
-    known_agent(&app, &agent)?;
+    known_agent(&app, &caller, &agent)?;
     // The newest run of the pair is the only one that can be active or wait for an answer.
-    let newest = app.engine.runs(&app.owner(), &filter, 1, None).await.map_err(|error| refused(&error))?;
+    let newest = app.of(&caller).runs(&filter, 1, None).await.map_err(|error| refused(&error))?;
     let cancelled = match newest.runs.first() {
         Some(run) if matches!(run.status, Status::Running | Status::Interrupted) => {
-            let done =
-                app.engine.cancel_run(&app.owner(), &run.run_id).await.map_err(|error| refused(&error))?;
+            let done = app.of(&caller).cancel_run(&run.run_id).await.map_err(|error| refused(&error))?;
             done.cancelled || done.interrupt_voided
         }
         _ => false,
@@ -81,10 +88,14 @@ pub async fn cancel(State(app): State<App>, request: Request) -> Result<Response
 }
 
 /// `POST /api/v1/chat/invoke`
-pub async fn invoke(State(app): State<App>, request: Request) -> Result<Response<Body>, Problem> {
+pub async fn invoke(
+    State(app): State<App>,
+    caller: Caller,
+    request: Request,
+) -> Result<Response<Body>, Problem> {
     let body = body::read(request, app.settings.max_body, app.settings.body_timeout).await?;
     let fields = Fields::parse(&body)?;
-    let Turn { start, trace_id } = turn(&app, &fields)?;
+    let Turn { start, trace_id } = turn(&app, &caller, &fields)?;
     let agent = start.agent_id.clone();
     let conversation = start.conversation_id.clone();
     let closing = |object: Object| {
@@ -97,7 +108,7 @@ pub async fn invoke(State(app): State<App>, request: Request) -> Result<Response
     let failure = |status: StatusCode, sentence: &str| {
         json_response(status, closing(Object::new().flag("success", false).text("error", sentence)))
     };
-    let mut subscription = match begin(&app, start).await {
+    let mut subscription = match begin(&app, &caller, start).await {
         Ok(subscription) => subscription,
         Err(error) => {
             return match before_a_run(&error) {
@@ -173,7 +184,7 @@ pub(super) fn protocol(fields: &Fields<'_>) -> Result<Protocol, Problem> {
     }
 }
 
-fn turn(app: &App, fields: &Fields<'_>) -> Result<Turn, Problem> {
+fn turn(app: &App, caller: &Caller, fields: &Fields<'_>) -> Result<Turn, Problem> {
     let agent = fields.id("agent_id")?;
     let agent_id = body::name("agent_id", &agent)?;
     let conversation_id = body::conversation("conversation_id", &fields.id("conversation_id")?)?;
@@ -184,7 +195,7 @@ fn turn(app: &App, fields: &Fields<'_>) -> Result<Turn, Problem> {
     }
     let context = context(object(fields, "client_context")?, trace_id.as_deref());
     let files = object(fields, "files")?;
-    known_agent(app, &agent)?;
+    known_agent(app, caller, &agent)?;
     if fields.raw("config_override").is_some() {
         return Err(Problem::new(
             StatusCode::BAD_REQUEST,
@@ -192,7 +203,7 @@ fn turn(app: &App, fields: &Fields<'_>) -> Result<Turn, Problem> {
             "this agent does not take config_override; leave it out",
         ));
     }
-    let start = StartRun::new(app.owner(), agent_id, conversation_id, message)
+    let start = StartRun::new(caller.owner().clone(), agent_id, conversation_id, message)
         .context(context)
         .files(files.map(str::to_owned));
     Ok(Turn { start, trace_id })
@@ -225,17 +236,13 @@ fn context(client: Option<&str>, trace_id: Option<&str>) -> Option<String> {
     Some(format!("{},{}", client.strip_suffix('}').unwrap_or(client), added.trim_start_matches('{')))
 }
 
-async fn begin(app: &App, start: StartRun) -> Result<Subscription, Error> {
-    let owner = start.owner.clone();
-    let started = app.engine.start(start).await?;
-    app.engine.subscribe_client(&owner, &started.run_id, None).await
+async fn begin(app: &App, caller: &Caller, start: StartRun) -> Result<Subscription, Error> {
+    let started = app.of(caller).start(start).await?;
+    app.of(caller).subscribe_client(&started.run_id, None).await
 }
 
-pub(super) fn known_agent(app: &App, id: &str) -> Result<(), Problem> {
-    if app.engine.agents().any(|agent| agent.id.as_str() == id) {
-        return Ok(());
-    }
-    Err(refused(&Error::UnknownAgent { id: id.to_owned() }))
+pub(super) fn known_agent(app: &App, caller: &Caller, id: &str) -> Result<(), Problem> {
+    app.of(caller).agent(id).map_err(|error| refused(&error))
 }
 
 /// The sentence for a failure before a run exists; `None` for what is told before any stream starts.

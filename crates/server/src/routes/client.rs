@@ -22,6 +22,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::app::App;
+use crate::auth::Caller;
 use crate::body::Fields;
 use crate::problem::Problem;
 use crate::routes::answer::{interrupt_requested, nothing_to_answer};
@@ -108,6 +109,7 @@ impl Warnings {
 /// 409 where nothing waits, 422 where an interrupt is left out, answered twice, or answered with something else.
 pub async fn answer(
     app: &App,
+    caller: &Caller,
     agent_id: &Name<'static>,
     conversation_id: &ConversationId<'static>,
     entries: &[Entry],
@@ -115,17 +117,17 @@ pub async fn answer(
     warnings: &mut Warnings,
 ) -> Result<AnswerRun, Problem> {
     let pending = app
-        .engine
-        .pending_interrupt(&app.owner(), conversation_id, Some(agent_id))
+        .of(caller)
+        .pending_interrupt(conversation_id, Some(agent_id))
         .await
         .map_err(|error| refused(&error))?;
     let Some(interrupt) = pending else {
-        return Err(nothing_to_answer(app, agent_id.clone(), conversation_id.clone()).await?);
+        return Err(nothing_to_answer(app, caller, agent_id.clone(), conversation_id.clone()).await?);
     };
     let requested = interrupt_requested(&interrupt)?;
     let answer = fitted(&requested, entries, warnings)?;
     Ok(AnswerRun {
-        owner: app.owner(),
+        owner: caller.owner().clone(),
         run_id: interrupt.run_id.clone(),
         interrupt_id: interrupt.summary.interrupt_id.clone(),
         revision: interrupt.summary.revision,
@@ -246,14 +248,13 @@ pub enum Request {
 ///
 /// # Errors
 /// What the engine says.
-pub async fn begin(app: &App, request: Request) -> Result<(Subscription, Run), Error> {
+pub async fn begin(app: &App, caller: &Caller, request: Request) -> Result<(Subscription, Run), Error> {
     let started = match request {
-        Request::Start(start) => app.engine.start(*start).await?,
-        Request::Answer(answer) => app.engine.resume(*answer).await?,
+        Request::Start(start) => app.of(caller).start(*start).await?,
+        Request::Answer(answer) => app.of(caller).resume(*answer).await?,
     };
-    let owner = app.owner();
-    let subscription = app.engine.subscribe_client(&owner, &started.run_id, None).await?;
-    Ok((subscription, app.engine.run(&owner, &started.run_id).await?))
+    let subscription = app.of(caller).subscribe_client(&started.run_id, None).await?;
+    Ok((subscription, app.of(caller).run(&started.run_id).await?))
 }
 
 /// What the clients of a format have seen before this run: the stored seed and, where a conversation is one history
@@ -261,15 +262,15 @@ pub async fn begin(app: &App, request: Request) -> Result<(Subscription, Run), E
 ///
 /// # Errors
 /// 500 when the stored seed does not read back, else what the engine says.
-pub async fn seen_before(app: &App, run: &Run, protocol: Protocol) -> Result<Seed, Problem> {
+pub async fn seen_before(app: &App, caller: &Caller, run: &Run, protocol: Protocol) -> Result<Seed, Problem> {
     let mut seed = view::seed(run.seed.as_ref()).map_err(|error| {
         tracing::error!(run_id = %run.run_id, %error, "a stored seed does not read back");
         Problem::internal()
     })?;
     match protocol {
         Protocol::AguiSpec if run.resumed_from.is_none() => {
-            if let Some(before) = run_before(app, run).await? {
-                seed.open_tool_calls = left_open(app, &before).await?;
+            if let Some(before) = run_before(app, caller, run).await? {
+                seed.open_tool_calls = left_open(app, caller, &before).await?;
             }
         }
         // To the AI SDK every run is a message of its own, and the established formats never minded.
@@ -283,12 +284,11 @@ pub async fn seen_before(app: &App, run: &Run, protocol: Protocol) -> Result<See
 }
 
 /// The run before this one in its conversation.
-async fn run_before(app: &App, run: &Run) -> Result<Option<Run>, Problem> {
+async fn run_before(app: &App, caller: &Caller, run: &Run) -> Result<Option<Run>, Problem> {
     let filter = RunFilter { conversation_id: Some(run.conversation_id.clone()), ..RunFilter::default() };
     let (mut cursor, mut found) = (None, false);
     loop {
-        let page =
-            app.engine.runs(&app.owner(), &filter, 50, cursor).await.map_err(|error| refused(&error))?;
+        let page = app.of(caller).runs(&filter, 50, cursor).await.map_err(|error| refused(&error))?;
         for other in page.runs {
             if found {
                 return Ok(Some(other));
@@ -303,7 +303,7 @@ async fn run_before(app: &App, run: &Run) -> Result<Option<Run>, Problem> {
 }
 
 /// The calls that a run started and never ended.
-async fn left_open(app: &App, run: &Run) -> Result<Vec<ToolCallId<'static>>, Problem> {
+async fn left_open(app: &App, caller: &Caller, run: &Run) -> Result<Vec<ToolCallId<'static>>, Problem> {
     let mut open: Vec<ToolCallId<'static>> = Vec::new();
     if matches!(run.status, Status::Running | Status::Interrupted) {
         return Ok(open);
@@ -311,8 +311,8 @@ async fn left_open(app: &App, run: &Run) -> Result<Vec<ToolCallId<'static>>, Pro
     let mut after = None;
     loop {
         let page = app
-            .engine
-            .events(&app.owner(), &run.run_id, after, 1_000, Duration::ZERO)
+            .of(caller)
+            .events(&run.run_id, after, 1_000, Duration::ZERO)
             .await
             .map_err(|error| refused(&error))?;
         for record in &page.records {
@@ -340,17 +340,18 @@ async fn left_open(app: &App, run: &Run) -> Result<Vec<ToolCallId<'static>>, Pro
 /// As [`seen_before`].
 pub async fn stream(
     app: &App,
+    caller: &Caller,
     (subscription, run): (Subscription, Run),
     protocol: Protocol,
     options: Options,
     warnings: Warnings,
 ) -> Result<Response<Body>, Problem> {
-    let seed = seen_before(app, &run, protocol).await?;
+    let seed = seen_before(app, caller, &run, protocol).await?;
     let again = replay_path(&run, protocol, &options);
     let options = options.resumed(run.resumed_from.is_some());
     let frames = Frames::for_client(subscription, run.conversation_id, protocol, &seed, &options)
         .kept_alive(app.settings.keep_alive);
-    let mut response = frames.into_response(None);
+    let mut response = frames.into_response(caller, None);
     if let Ok(again) = HeaderValue::from_str(&again) {
         response.headers_mut().insert(header::CONTENT_LOCATION, again);
     }

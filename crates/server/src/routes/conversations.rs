@@ -9,6 +9,7 @@ use causeway_contract::id::{ConversationId, Name};
 use causeway_store::model::Interrupt;
 
 use crate::app::App;
+use crate::auth::Caller;
 use crate::body;
 use crate::failpoint::{self, hit};
 use crate::problem::{Problem, json_response};
@@ -19,6 +20,7 @@ use crate::view::{self, Object};
 /// `GET /api/v1/conversations/{id}/interrupt-state?agent_id=`
 pub async fn interrupt_state(
     State(app): State<App>,
+    caller: Caller,
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response<Body>, Problem> {
@@ -30,8 +32,8 @@ pub async fn interrupt_state(
     // A conversation that nobody has, or somebody else, has nothing pending.
     let pending = match ConversationId::new(id) {
         Ok(id) => app
-            .engine
-            .pending_interrupt(&app.owner(), &id, agent_id.as_ref())
+            .of(&caller)
+            .pending_interrupt(&id, agent_id.as_ref())
             .await
             .map_err(|error| refused(&error))?,
         Err(_) => None,
@@ -46,12 +48,16 @@ pub async fn interrupt_state(
 }
 
 /// `GET /api/v1/interrupts?status=pending`
-pub async fn interrupts(State(app): State<App>, request: Request) -> Result<Response<Body>, Problem> {
+pub async fn interrupts(
+    State(app): State<App>,
+    caller: Caller,
+    request: Request,
+) -> Result<Response<Body>, Problem> {
     let query = Query::of(request.uri(), &["status"])?;
     if query.text("status").is_some_and(|status| status != "pending") {
         return Err(Problem::parameter("status must be pending; others are found with their runs"));
     }
-    let all = app.engine.pending_interrupts(&app.owner()).await.map_err(|error| refused(&error))?;
+    let all = app.of(&caller).pending_interrupts().await.map_err(|error| refused(&error))?;
     let all = view::array(all.iter().map(|interrupt| {
         let about = Object::new()
             .text("run_id", interrupt.run_id.as_str())
@@ -73,12 +79,13 @@ fn waiting(object: Object, interrupt: &Interrupt) -> Object {
 /// `POST /api/v1/conversations/{id}/clear`
 pub async fn clear(
     State(app): State<App>,
+    caller: Caller,
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response<Body>, Problem> {
     body::read(request, app.settings.max_body, app.settings.body_timeout).await?;
     let id = conversation(id)?;
-    let epoch = app.engine.clear(&app.owner(), &id).await.map_err(|error| refused(&error))?;
+    let epoch = app.of(&caller).clear(&id).await.map_err(|error| refused(&error))?;
     hit(failpoint::CLEARED);
     Ok(json_response(StatusCode::OK, Object::new().flag("cleared", true).number("epoch", epoch).finish()))
 }
@@ -86,12 +93,13 @@ pub async fn clear(
 /// `DELETE /api/v1/conversations/{id}`
 pub async fn delete(
     State(app): State<App>,
+    caller: Caller,
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response<Body>, Problem> {
     body::read(request, app.settings.max_body, app.settings.body_timeout).await?;
     let id = conversation(id)?;
-    let deleted = app.engine.delete_conversation(&app.owner(), &id).await.map_err(|error| refused(&error))?;
+    let deleted = app.of(&caller).delete_conversation(&id).await.map_err(|error| refused(&error))?;
     hit(failpoint::DELETED);
     let answer = Object::new().flag("deleted", true).number("runs", deleted.runs);
     Ok(json_response(StatusCode::OK, answer.finish()))

@@ -16,10 +16,14 @@ pub async fn live() -> Response<Body> {
 /// `GET /readyz`: whether new runs would be taken, and if not, what failed.
 pub async fn ready(State(app): State<App>) -> Response<Body> {
     let mut failed = Vec::new();
-    if app.engine.is_draining() {
+    if app.machine().is_draining() {
         failed.push(("gateway", "shutting_down".to_owned(), "the gateway is shutting down".to_owned()));
     }
-    match app.engine.health().await {
+    if !app.can_check() {
+        let what = "the keys of the token issuer cannot be had".to_owned();
+        failed.push(("auth", "keys_unavailable".to_owned(), what));
+    }
+    match app.machine().health().await {
         Ok(health) if health.low_disk => {
             failed.push((
                 "store",

@@ -7,6 +7,7 @@ use causeway_contract::id::Reference;
 use causeway_engine::inspect::{self, Boundary, Report, Thread};
 
 use crate::app::App;
+use crate::auth::Caller;
 use crate::body;
 use crate::problem::{Problem, json_response};
 use crate::routes::query::Query;
@@ -18,14 +19,22 @@ use crate::view;
 const MAX_STREAM: u64 = 64 << 20;
 
 /// `GET /api/v1/runs/{id}/findings`
-pub async fn findings(State(app): State<App>, Path(id): Path<String>) -> Result<Response<Body>, Problem> {
-    let run = find(&app, &id).await?;
-    let found = app.engine.findings(&app.owner(), &run.run_id).await.map_err(|error| refused(&error))?;
+pub async fn findings(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response<Body>, Problem> {
+    let run = find(&app, &caller, &id).await?;
+    let found = app.of(&caller).findings(&run.run_id).await.map_err(|error| refused(&error))?;
     Ok(json_response(StatusCode::OK, view::findings(&found)))
 }
 
 /// `POST /api/v1/check?boundary=commit|yield&thread=durable|ephemeral`: the object of `causeway check --format json`.
-pub async fn check(State(app): State<App>, request: Request) -> Result<Response<Body>, Problem> {
+pub async fn check(
+    State(app): State<App>,
+    _caller: Caller,
+    request: Request,
+) -> Result<Response<Body>, Problem> {
     let query = Query::of(request.uri(), &["boundary", "thread"])?;
     let boundary = match query.text("boundary") {
         None | Some("commit") => Boundary::Commit,
@@ -68,12 +77,12 @@ pub async fn rules() -> Response<Body> {
 /// `GET /api/v1/runs/{id}/results/{ref}`: what the harness said, whole; an event shows its beginning.
 pub async fn result(
     State(app): State<App>,
+    caller: Caller,
     Path((id, reference)): Path<(String, String)>,
 ) -> Result<Response<Body>, Problem> {
-    let run = find(&app, &id).await?;
+    let run = find(&app, &caller, &id).await?;
     let reference = Reference::new(reference).map_err(|_| Problem::no_result())?;
-    let whole =
-        app.engine.result(&app.owner(), &run.run_id, &reference).await.map_err(|error| refused(&error))?;
+    let whole = app.of(&caller).result(&run.run_id, &reference).await.map_err(|error| refused(&error))?;
     let mut response = Response::new(Body::from(whole.to_vec()));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));

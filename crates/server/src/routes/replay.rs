@@ -13,6 +13,7 @@ use causeway_contract::id::check_id;
 use causeway_encode::{Options, Protocol};
 
 use crate::app::App;
+use crate::auth::Caller;
 use crate::problem::Problem;
 use crate::routes::client::seen_before;
 use crate::routes::query::{Query, cursor};
@@ -24,6 +25,7 @@ use crate::stream::{Frames, RUN_ID};
 /// itself when it posted is said again here: `client_run_id` and `agui_version` for `agui-spec`, `sdk` for `ui-message`.
 pub async fn stream(
     State(app): State<App>,
+    caller: Caller,
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response<Body>, Problem> {
@@ -37,7 +39,7 @@ pub async fn stream(
     };
     let options = options(&query)?;
     let after = last_event_id(&request)?.map_or_else(|| query.cursor("after"), |id| Ok(Some(id)))?;
-    let run = find(&app, &id).await?;
+    let run = find(&app, &caller, &id).await?;
     let ended = run.status.is_terminal();
     if ended && after > Some(run.last_sequence) {
         return Err(Problem::parameter(format!(
@@ -50,18 +52,17 @@ pub async fn stream(
     }
     // Where the format has no state the log is read from the cursor on.
     let from = if protocol.is_stateless() { after } else { None };
-    let subscription =
-        app.engine.subscribe(&app.owner(), &run.run_id, from).await.map_err(|error| refused(&error))?;
-    let seed = seen_before(&app, &run, protocol).await?;
+    let subscription = app.of(&caller).subscribe(&run.run_id, from).await.map_err(|error| refused(&error))?;
+    let seed = seen_before(&app, &caller, &run, protocol).await?;
     let options = options.resumed(run.resumed_from.is_some());
     let mut frames = Frames::for_client(subscription, run.conversation_id, protocol, &seed, &options)
         .resumable(after, app.settings.keep_alive);
     if !ended {
-        return Ok(frames.into_response(None));
+        return Ok(frames.into_response(&caller, None));
     }
     // Events without a frame may be all that is left; an empty stream would make a browser come back for ever.
     match frames.next().await {
-        Ok(Some(first)) => Ok(frames.into_response(Some(first))),
+        Ok(Some(first)) => Ok(frames.into_response(&caller, Some(first))),
         Ok(None) => Ok(nothing_left(&id)),
         Err(_) => Err(Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,

@@ -12,6 +12,7 @@ use causeway_store::model::{Cursor, Idempotency, Run, RunFilter, Status};
 use sha2::{Digest as _, Sha256};
 
 use crate::app::App;
+use crate::auth::Caller;
 use crate::body::{self, Fields};
 use crate::failpoint::{self, hit};
 use crate::problem::{Problem, json_response};
@@ -23,7 +24,11 @@ use crate::view::{self, Object};
 const MAX_ANSWER: usize = 8 << 20;
 
 /// `POST /api/v1/runs`
-pub async fn create(State(app): State<App>, request: Request) -> Result<Response<Body>, Problem> {
+pub async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    request: Request,
+) -> Result<Response<Body>, Problem> {
     let key = body::key_header(request.headers())?;
     let body = body::read(request, app.settings.max_body, app.settings.body_timeout).await?;
     let fields = Fields::parse(&body)?;
@@ -36,15 +41,20 @@ pub async fn create(State(app): State<App>, request: Request) -> Result<Response
         .map(|key| Idempotency { key: key.into(), body_hash: hash(&[&agent, &conversation, &message]) });
     let agent_id = body::name("agent_id", &agent)?;
     let conversation_id = body::conversation("conversation_id", &conversation)?;
-    let start = StartRun::new(app.owner(), agent_id, conversation_id, message).idempotency(idempotency);
-    let started = app.engine.start(start).await.map_err(|error| refused(&error))?;
+    let start =
+        StartRun::new(caller.owner().clone(), agent_id, conversation_id, message).idempotency(idempotency);
+    let started = app.of(&caller).start(start).await.map_err(|error| refused(&error))?;
     hit(failpoint::STARTED);
-    let run = app.engine.run(&app.owner(), &started.run_id).await.map_err(|error| refused(&error))?;
+    let run = app.of(&caller).run(&started.run_id).await.map_err(|error| refused(&error))?;
     Ok(json_response(StatusCode::ACCEPTED, view::run(&run)))
 }
 
 /// `GET /api/v1/runs`
-pub async fn list(State(app): State<App>, request: Request) -> Result<Response<Body>, Problem> {
+pub async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    request: Request,
+) -> Result<Response<Body>, Problem> {
     let known = ["status", "agent_id", "conversation_id", "since", "until", "limit", "cursor"];
     let query = Query::of(request.uri(), &known)?;
     let status = query
@@ -78,8 +88,7 @@ pub async fn list(State(app): State<App>, request: Request) -> Result<Response<B
         })
         .transpose()?;
     let limit = usize::try_from(limit).unwrap_or(50);
-    let page =
-        app.engine.runs(&app.owner(), &filter, limit, cursor).await.map_err(|error| refused(&error))?;
+    let page = app.of(&caller).runs(&filter, limit, cursor).await.map_err(|error| refused(&error))?;
     let runs = view::array(page.runs.iter().map(view::run));
     let next = page.next.map(|cursor| cursor.to_string());
     Ok(json_response(
@@ -89,13 +98,18 @@ pub async fn list(State(app): State<App>, request: Request) -> Result<Response<B
 }
 
 /// `GET /api/v1/runs/{id}`
-pub async fn show(State(app): State<App>, Path(id): Path<String>) -> Result<Response<Body>, Problem> {
-    Ok(json_response(StatusCode::OK, view::run(&find(&app, &id).await?)))
+pub async fn show(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response<Body>, Problem> {
+    Ok(json_response(StatusCode::OK, view::run(&find(&app, &caller, &id).await?)))
 }
 
 /// `GET /api/v1/runs/{id}/events`
 pub async fn events(
     State(app): State<App>,
+    caller: Caller,
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response<Body>, Problem> {
@@ -103,15 +117,15 @@ pub async fn events(
     let mut after = query.cursor("after")?;
     let wait = Duration::from_secs(query.number("wait", 0, 0..=30)?);
     let limit = usize::try_from(query.number("limit", 500, 1..=5000)?).unwrap_or(500);
-    let run = find(&app, &id).await?;
+    let run = find(&app, &caller, &id).await?;
     let mut out = String::from("{\"events\":[");
     let mut count = 0;
     let done = loop {
         // Only the first read may wait: what is there is answered at once.
         let wait = if count == 0 { wait } else { Duration::ZERO };
         let page = app
-            .engine
-            .events(&app.owner(), &run.run_id, after, limit - count, wait)
+            .of(&caller)
+            .events(&run.run_id, after, limit - count, wait)
             .await
             .map_err(|error| refused(&error))?;
         let done = page.is_done(after);
@@ -144,13 +158,14 @@ pub async fn events(
 /// `POST /api/v1/runs/{id}/cancel`
 pub async fn cancel(
     State(app): State<App>,
+    caller: Caller,
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response<Body>, Problem> {
     // The body says nothing yet, but one that is too large or too slow is refused like any other.
     body::read(request, app.settings.max_body, app.settings.body_timeout).await?;
     let run_id = run_id(&id)?;
-    let done = app.engine.cancel_run(&app.owner(), &run_id).await.map_err(|error| refused(&error))?;
+    let done = app.of(&caller).cancel_run(&run_id).await.map_err(|error| refused(&error))?;
     hit(failpoint::CANCELLED);
     let answer = Object::new()
         .flag("cancelled", done.cancelled)
@@ -164,8 +179,8 @@ pub async fn cancel(
 ///
 /// # Errors
 /// 404 for an id that is unknown, someone else's or no id at all.
-pub async fn find(app: &App, id: &str) -> Result<Run, Problem> {
-    app.engine.run(&app.owner(), &run_id(id)?).await.map_err(|error| refused(&error))
+pub async fn find(app: &App, caller: &Caller, id: &str) -> Result<Run, Problem> {
+    app.of(caller).run(&run_id(id)?).await.map_err(|error| refused(&error))
 }
 
 fn run_id(id: &str) -> Result<RunId<'static>, Problem> {

@@ -12,6 +12,7 @@ use causeway_store::model::{RunFilter, Status};
 use serde_json::Value;
 
 use crate::app::App;
+use crate::auth::Caller;
 use crate::body::{self, Fields};
 use crate::problem::Problem;
 use crate::routes::chat::known_agent;
@@ -27,6 +28,7 @@ const KNOWN: [&str; 5] = ["id", "messages", "trigger", "messageId", "resume"];
 /// `POST /ui-message/{agent_id}?sdk=N`
 pub async fn run(
     State(app): State<App>,
+    caller: Caller,
     Path(agent): Path<String>,
     request: Request,
 ) -> Result<Response<Body>, Problem> {
@@ -34,7 +36,7 @@ pub async fn run(
     let body = body::read(request, app.settings.max_body, app.settings.body_timeout).await?;
     let fields = Fields::parse(&body)?;
     let agent_id = body::name("agent_id", &agent)?;
-    known_agent(&app, &agent)?;
+    known_agent(&app, &caller, &agent)?;
     let conversation_id = body::conversation("id", &fields.id("id")?)?;
     let mut warnings = Warnings::default();
     warnings.dropped("unknown members", fields.names().filter(|name| !KNOWN.contains(name)));
@@ -54,19 +56,21 @@ pub async fn run(
         let mut dropped = Vec::new();
         let message = said(said_last.and_then(|message| text_of(&message["parts"], &mut dropped)))?;
         warnings.dropped("parts that are no text", dropped.iter().map(String::as_str));
-        let start = StartRun::new(app.owner(), agent_id, conversation_id, message);
+        let start = StartRun::new(caller.owner().clone(), agent_id, conversation_id, message);
         client::Request::Start(Box::new(start))
     } else {
-        let answer = client::answer(&app, &agent_id, &conversation_id, &resume, ROUTE, &mut warnings).await?;
+        let answer =
+            client::answer(&app, &caller, &agent_id, &conversation_id, &resume, ROUTE, &mut warnings).await?;
         client::Request::Answer(Box::new(answer))
     };
-    let begun = client::begin(&app, request).await.map_err(|error| refused(&error))?;
-    client::stream(&app, begun, Protocol::UiMessage, options, warnings).await
+    let begun = client::begin(&app, &caller, request).await.map_err(|error| refused(&error))?;
+    client::stream(&app, &caller, begun, Protocol::UiMessage, options, warnings).await
 }
 
 /// `GET /ui-message/{agent_id}/{id}/stream?sdk=N`: the stream of the active run from its beginning, or 204.
 pub async fn reconnect(
     State(app): State<App>,
+    caller: Caller,
     Path((agent, id)): Path<(String, String)>,
     request: Request,
 ) -> Result<Response<Body>, Problem> {
@@ -76,17 +80,17 @@ pub async fn reconnect(
         conversation_id: Some(body::conversation("id", &id)?),
         ..RunFilter::default()
     };
-    known_agent(&app, &agent)?;
-    let owner = app.owner();
-    let newest = app.engine.runs(&owner, &filter, 1, None).await.map_err(|error| refused(&error))?;
+    known_agent(&app, &caller, &agent)?;
+    let newest = app.of(&caller).runs(&filter, 1, None).await.map_err(|error| refused(&error))?;
     let Some(run) = newest.runs.into_iter().next().filter(|run| run.status == Status::Running) else {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NO_CONTENT;
         return Ok(response);
     };
     let subscription =
-        app.engine.subscribe_client(&owner, &run.run_id, None).await.map_err(|error| refused(&error))?;
-    client::stream(&app, (subscription, run), Protocol::UiMessage, options, Warnings::default()).await
+        app.of(&caller).subscribe_client(&run.run_id, None).await.map_err(|error| refused(&error))?;
+    client::stream(&app, &caller, (subscription, run), Protocol::UiMessage, options, Warnings::default())
+        .await
 }
 
 fn options(request: &Request) -> Result<Options, Problem> {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum};
 
+use crate::commands::credential;
 use crate::exit::Exit;
 use crate::terminal::{escaped, escaped_json};
 use source::{List, Source};
@@ -36,6 +37,11 @@ struct From {
     /// A data directory instead; it is read only, also while a gateway uses it
     #[arg(long, value_name = "DIR", global = true)]
     data: Option<std::path::PathBuf>,
+    /// Whose runs, with --data
+    #[arg(long, value_name = "NAME", default_value = "local", global = true, requires = "data")]
+    owner: String,
+    #[command(flatten)]
+    credential: credential::Args,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -60,7 +66,9 @@ enum Command {
         format: Format,
     },
     /// Show a run.
-    #[command(after_help = "Example:\n  causeway runs show 0198f2c0-… --url http://127.0.0.1:8787")]
+    #[command(
+        after_help = "Example:\n  causeway runs show 0198f2c0-… --url http://127.0.0.1:8787 --token-file token"
+    )]
     Show {
         /// The run
         run_id: String,
@@ -161,8 +169,8 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
 
 fn open(from: &From) -> anyhow::Result<Box<dyn Source>> {
     match &from.data {
-        Some(dir) => Ok(Box::new(source::Directory::open(dir)?)),
-        None => Ok(Box::new(source::Gateway::new(&from.url)?)),
+        Some(dir) => Ok(Box::new(source::Directory::open(dir, &from.owner)?)),
+        None => Ok(Box::new(source::Gateway::new(&from.url, from.credential.credential(&from.url)?)?)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where runs are read from: a gateway over HTTP, or the SQLite file of a data directory, read only.
 //!
-//! Refuses redirects, proxies and TLS: a gateway without authentication listens on loopback.
+//! Refuses redirects, proxies and TLS: whatever a gateway asks for goes to a loopback address alone.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,6 +13,8 @@ use causeway_server::view;
 use causeway_store::model::{Cursor, Owner, RunFilter, Status};
 use causeway_store::{SqliteStore, Store as _};
 use serde_json::value::RawValue;
+
+use crate::commands::credential::Credential;
 
 /// Where runs are.
 pub trait Source {
@@ -63,6 +65,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 pub struct Gateway {
     agent: ureq::Agent,
     url: String,
+    credential: Credential,
 }
 
 impl Gateway {
@@ -70,7 +73,7 @@ impl Gateway {
     ///
     /// # Errors
     /// `url` is none that can be asked.
-    pub fn new(url: &str) -> anyhow::Result<Self> {
+    pub fn new(url: &str, credential: Credential) -> anyhow::Result<Self> {
         let url = url.trim_end_matches('/');
         if !url.starts_with("http://") {
             bail!("{url} is no URL of a gateway; write http://HOST:PORT");
@@ -82,13 +85,16 @@ impl Gateway {
             .timeout_connect(Some(Duration::from_secs(10)))
             .build()
             .into();
-        Ok(Self { agent, url: url.to_owned() })
+        Ok(Self { agent, url: url.to_owned(), credential })
     }
 
     fn get(&self, path: &str, query: &[(&str, &str)], wait: Duration) -> anyhow::Result<String> {
         let mut request = self.agent.get(format!("{}{path}", self.url));
         for (name, value) in query {
             request = request.query(name, value);
+        }
+        for (name, value) in self.credential.headers() {
+            request = request.header(name, value);
         }
         let request = request.config().timeout_global(Some(wait + PATIENCE)).build();
         let mut response = request.call().with_context(|| {
@@ -165,6 +171,7 @@ impl Source for Gateway {
 pub struct Directory {
     store: SqliteStore,
     runtime: tokio::runtime::Runtime,
+    owner: Owner,
 }
 
 impl Directory {
@@ -172,11 +179,11 @@ impl Directory {
     ///
     /// # Errors
     /// There is no database in it, or it cannot be read.
-    pub fn open(dir: &Path) -> anyhow::Result<Self> {
+    pub fn open(dir: &Path, owner: &str) -> anyhow::Result<Self> {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
         let store = SqliteStore::open_read_only(dir)?;
-        Ok(Self { store, runtime })
+        Ok(Self { store, runtime, owner: Owner::new(owner) })
     }
 }
 
@@ -197,7 +204,7 @@ impl Source for Directory {
             until: list.until.map(instant).transpose()?,
         };
         let cursor = list.cursor.and_then(Cursor::parse);
-        let page = self.runtime.block_on(self.store.runs(&Owner::local(), &filter, list.limit, cursor))?;
+        let page = self.runtime.block_on(self.store.runs(&self.owner, &filter, list.limit, cursor))?;
         Ok(Runs {
             runs: page.runs.iter().map(view::run).collect(),
             next: page.next.map(|cursor| cursor.to_string()),
@@ -206,16 +213,16 @@ impl Source for Directory {
 
     fn show(&mut self, run_id: &str) -> anyhow::Result<String> {
         let id = id(run_id)?;
-        Ok(view::run(&self.runtime.block_on(self.store.run(&Owner::local(), &id))?))
+        Ok(view::run(&self.runtime.block_on(self.store.run(&self.owner, &id))?))
     }
 
     fn events(&mut self, run_id: &str, after: Option<u64>, wait: Duration) -> anyhow::Result<Events> {
         let id = id(run_id)?;
         let after = after.map(|after| Sequence::new(after).context("--after is too large")).transpose()?;
-        let run = self.runtime.block_on(self.store.run(&Owner::local(), &id))?;
+        let run = self.runtime.block_on(self.store.run(&self.owner, &id))?;
         let until = std::time::Instant::now() + wait;
         loop {
-            let page = self.runtime.block_on(self.store.read_after(&id, after, PAGE))?;
+            let page = self.runtime.block_on(self.store.read_owned(&self.owner, &id, after, PAGE))?;
             let done = page.is_done(after);
             if page.records.is_empty() && !done && std::time::Instant::now() < until {
                 std::thread::sleep(LOOK_AGAIN);

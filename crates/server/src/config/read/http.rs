@@ -9,8 +9,8 @@ use causeway_engine::http::config::{Shape, Url};
 use causeway_engine::http::is_object;
 use hyper::header::HeaderName;
 
-use super::{Section, env_value, printable};
-use crate::config::{EnvValue, Http};
+use super::{Section, printable, reference};
+use crate::config::Http;
 
 /// Headers that the driver writes itself.
 const OURS: &[&str] = &[
@@ -94,17 +94,4 @@ pub(super) fn http(section: &mut Section<'_, '_>) -> Option<Http> {
         max_body: section.size("max_body", 1..=1 << 40).unwrap_or(256 << 20),
         url: url?,
     })
-}
-
-fn reference(table: &str, name: &str, node: &super::Node, section: &mut Section<'_, '_>) -> Option<EnvValue> {
-    match env_value(table, name, node, section)? {
-        EnvValue::Plain(_) => {
-            let path =
-                if table.is_empty() { section.full(name) } else { section.full(&format!("{table}.{name}")) };
-            let message = "stands here in plain text; write { env = \"VARIABLE\" } or { file = \"PATH\" }";
-            section.find(&path, Some(&node.origin), message);
-            None
-        }
-        value @ (EnvValue::File(_) | EnvValue::Env(_)) => Some(value),
-    }
 }
