@@ -1,6 +1,6 @@
 // The keyboard: views register what their keys do while they are shown; `?` lists what holds now.
 import { signal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 export interface KeyBinding {
   /** `KeyboardEvent.key`: "j", "ArrowDown", "/", "Escape". */
@@ -30,7 +30,8 @@ export function useKeys(keys: readonly KeyBinding[]): void {
   const current = useRef(keys);
   current.current = keys;
   const names = keys.map((binding) => `${binding.key} ${binding.does}`).join("\n");
-  useEffect(() => {
+  // Before the view is seen: what is seen can be driven.
+  useLayoutEffect(() => {
     const layer = current.current.map((binding, index) => ({
       key: binding.key,
       does: binding.does,

@@ -153,7 +153,7 @@ function RunHead({ store }: { readonly store: RunStore }): JSX.Element {
               {run.uncertain && (
                 <>
                   {" "}
-                  <Line text={`${run.uncertain.happened}. ${run.uncertain.next}`} max={600} />
+                  <Line text={`${run.uncertain.happened}.`} max={600} /> <strong>Next:</strong> <Line text={run.uncertain.next} max={600} />
                 </>
               )}
             </p>

@@ -182,6 +182,20 @@ export async function launch() {
   };
 }
 
+/** For work on the page without a new binary: files of `CAUSEWAY_ASSETS` stand in for those of the gateway, its headers stay. */
+async function fresh(page, gateway) {
+  const { headers } = await page.request.get(`${gateway.url}/`).then((answer) => ({ headers: answer.headers() }));
+  await page.route(
+    (url) => url.pathname === "/" || url.pathname.startsWith("/assets/"),
+    (route) => {
+      const name = new URL(route.request().url()).pathname;
+      const file = path.join(process.env.CAUSEWAY_ASSETS, name === "/" ? "index.html" : name);
+      const type = { ".js": "text/javascript", ".css": "text/css", ".html": "text/html" }[path.extname(file)];
+      return route.fulfill({ body: readFileSync(file), headers: { "content-security-policy": headers["content-security-policy"], "content-type": type } });
+    },
+  );
+}
+
 /** A page on a gateway, with everything that goes wrong in it noted. */
 export class Watched {
   constructor(page, gateway) {
@@ -204,6 +218,7 @@ export class Watched {
       const url = new URL(request.url());
       if (url.origin !== gateway.url && !["data:", "blob:"].includes(url.protocol)) watched.troubles.push(`another origin: ${request.url()}`);
     });
+    if (process.env.CAUSEWAY_ASSETS) await fresh(page, gateway);
     await page.goto(gateway.url + where);
     return watched;
   }
@@ -252,6 +267,12 @@ export class Watched {
     const troubles = this.troubles.filter((one) => !this.allowed.some((pattern) => pattern.test(one)));
     assert.deepEqual([...troubles, ...reports.map((one) => `policy: ${one}`)], []);
   }
+}
+
+/** Leaves a file beside the screenshots. */
+export function noted(name, text) {
+  mkdirSync(SHOTS, { recursive: true });
+  writeFileSync(path.join(SHOTS, name), text);
 }
 
 export const sha256 = (bytes) => createHash("sha256").update(bytes).digest("hex");

@@ -94,9 +94,13 @@ impl Tree {
         let names = String::from_utf8(listed.stdout).context("a file name is not UTF-8")?;
         let mut files = BTreeMap::new();
         for name in names.split('\0').filter(|name| !name.is_empty()) {
-            // A file that git still lists but that is gone, or one that is no text, has no rules.
-            if let Ok(text) = std::fs::read_to_string(root.join(name)) {
-                files.insert(name.to_owned(), text);
+            // A file that git still lists but that is gone has no rules; of one that is no text only its name counts.
+            match std::fs::read_to_string(root.join(name)) {
+                Ok(text) => drop(files.insert(name.to_owned(), text)),
+                Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+                    files.insert(name.to_owned(), String::new());
+                }
+                Err(_) => {}
             }
         }
         Ok(Self(files))

@@ -9,11 +9,24 @@ import { Json } from "./json";
 import { Id } from "./text";
 import { Bytes } from "./time";
 
-export function EventDetail({ store, event, here }: { readonly store: RunStore; readonly event: LogEvent; readonly here: string }): JSX.Element {
+interface EventDetailProps {
+  readonly store: RunStore;
+  readonly event: LogEvent;
+  readonly here: string;
+  /** Where stepping is more than selecting; there is nothing to close then. */
+  readonly onStep?: (sequence: number) => void;
+}
+
+export function EventDetail({ store, event, here, onStep }: EventDetailProps): JSX.Element {
   const read = readEvent(event.raw);
   const ids = read ? [...new Set(idsOf(read.envelope))] : [];
   const place = store.events.indexOf(event);
-  const at = (by: number) => store.events[place + by]?.sequence;
+  const step = (by: number) => {
+    const next = store.events[place + by];
+    if (!next) return;
+    if (onStep) onStep(next.sequence);
+    else select(store, next.sequence);
+  };
   return (
     <article class="detail">
       <header class="detail-head">
@@ -23,7 +36,7 @@ export function EventDetail({ store, event, here }: { readonly store: RunStore; 
         <span class="quiet number">{event.timestamp}</span>
         <Bytes count={event.raw.length} />
         <span class="detail-steps">
-          <button type="button" class="button small" disabled={place <= 0} aria-label="Event before" onClick={() => select(store, at(-1) ?? null)}>
+          <button type="button" class="button small" disabled={place <= 0} aria-label="Event before" onClick={() => step(-1)}>
             ↑
           </button>
           <button
@@ -31,13 +44,15 @@ export function EventDetail({ store, event, here }: { readonly store: RunStore; 
             class="button small"
             disabled={place + 1 >= store.events.length}
             aria-label="Next event"
-            onClick={() => select(store, at(1) ?? null)}
+            onClick={() => step(1)}
           >
             ↓
           </button>
-          <button type="button" class="button small" onClick={() => select(store, null)}>
-            Close
-          </button>
+          {!onStep && (
+            <button type="button" class="button small" onClick={() => select(store, null)}>
+              Close
+            </button>
+          )}
         </span>
       </header>
       <p class="detail-links">

@@ -334,16 +334,24 @@ const begunBy = <T extends { readonly start: number }>(all: readonly T[], sequen
 const pointsBy = <T extends Point>(all: readonly T[], sequence: number): T[] => all.filter((one) => one.sequence <= sequence);
 
 export function messageAt(message: Message, sequence: number): MessageAt {
-  return { message, text: textAt(message.content, sequence), open: message.end === null || message.end > sequence };
+  // Texts are put together when they are looked at: a run may have thousands, a page shows a few.
+  return {
+    message,
+    get text() {
+      return textAt(message.content, sequence);
+    },
+    open: message.end === null || message.end > sequence,
+  };
 }
 
 export function toolAt(tool: Tool, sequence: number): ToolAt {
   const ended = tool.end !== null && tool.end <= sequence;
-  const streamed = textAt(tool.streamed, sequence);
   return {
     tool,
     outcome: ended ? tool.outcome : "open",
-    arguments: tool.streamed.sequences.length > 0 ? streamed : JSON.stringify(tool.arguments),
+    get arguments() {
+      return tool.streamed.sequences.length > 0 ? textAt(tool.streamed, sequence) : JSON.stringify(tool.arguments);
+    },
     result: ended ? tool.result : null,
   };
 }
