@@ -146,10 +146,15 @@ impl World {
     }
 
     async fn ended(&self, owner: &str, run: &str) {
-        let path = format!("/api/v1/runs/{run}/events?after=0&wait=30&limit=5000");
         let ended = async {
-            while self.ask(owner, "GET", &path, "").await.json()["done"] != true {
-                tokio::task::yield_now().await;
+            let mut after = 0;
+            loop {
+                let path = format!("/api/v1/runs/{run}/events?after={after}&wait=30&limit=5000");
+                let page = self.ask(owner, "GET", &path, "").await.json();
+                if page["done"] == true {
+                    return;
+                }
+                after = page["next_after"].as_u64().unwrap_or(after);
             }
         };
         tokio::time::timeout(PATIENCE, ended).await.unwrap();

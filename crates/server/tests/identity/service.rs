@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use axum::http::HeaderMap;
 use causeway_engine::config::Pace;
 use causeway_server::auth::Auth;
 use causeway_server::config::{self, Config, Overrides};
@@ -185,4 +186,29 @@ async fn an_agent_that_is_not_for_a_caller_answers_like_one_that_there_is_not() 
     assert_eq!(gateway.ask("POST", "/api/v1/runs", &alice, &start("vault")).await.status, 202);
     assert_eq!(gateway.ask("POST", "/api/v1/runs", &batch, &start("vault")).await.status, 202);
     assert_eq!(gateway.witness.told(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn tokens_are_replaced_without_a_restart_and_a_faulty_file_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let auth = Auth::open(&settings(dir.path(), ""), Time::new().clock()).await.unwrap();
+    let holds = async |token: &str| {
+        let mut headers = HeaderMap::new();
+        headers.insert("authorization", format!("Bearer {token}").parse().unwrap());
+        auth.caller(&headers).await.is_ok()
+    };
+    let again = settings(dir.path(), "");
+    let file = dir.path().join("web.sha256");
+    let digest =
+        |token: &str| -> String { Sha256::digest(token).iter().map(|byte| format!("{byte:02x}")).collect() };
+    std::fs::write(&file, format!("{}\n{}\n", digest("tok-web"), digest("tok-new"))).unwrap();
+    assert!(holds("tok-web").await && !holds("tok-new").await);
+    auth.reload(&again).await.unwrap();
+    assert!(holds("tok-web").await && holds("tok-new").await, "both, while it is rotated");
+    std::fs::write(&file, "no digest").unwrap();
+    assert!(auth.reload(&again).await.unwrap_err().starts_with("auth.tokens.web: "));
+    assert!(holds("tok-web").await && holds("tok-new").await && holds("tok-batch").await);
+    std::fs::write(&file, digest("tok-new")).unwrap();
+    auth.reload(&again).await.unwrap();
+    assert!(!holds("tok-web").await && holds("tok-new").await);
 }
