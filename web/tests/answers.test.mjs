@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { after, before, test } from "node:test";
-import { Gateway, Watched, launch, until } from "./harness.mjs";
+import { Gateway, Watched, launch, sha256, until } from "./harness.mjs";
 import { live } from "./support/worker.mjs";
 
 const SCHEMA = {
@@ -254,6 +254,33 @@ test("a question whose time is over says so", async () => {
   const watched = await open(`/#/run/${run.run_id}/conversation`);
   await watched.page.getByText("Expired unanswered: nothing of what it asked for was done").waitFor();
   await watched.done();
+});
+
+test("a gateway that wants a token gets it once, and its records say whose it was", async () => {
+  const guarded = new Gateway({ agents: { helper: live() } });
+  const token = "a-token-of-the-test-which-is-long-enough-to-be-one";
+  const digest = path.join(guarded.dir, "digest");
+  writeFileSync(digest, sha256(token));
+  guarded.server = `[auth]\nmode = "service"\ntokens = { reviewers = { file = ${JSON.stringify(digest)} } }`;
+  await guarded.start();
+  try {
+    const watched = await Watched.open(browser, guarded, "/#/start?agent=helper&conversation=guarded");
+    const { page } = watched;
+    watched.allow(/status of 401/);
+    const dialog = page.getByRole("dialog", { name: "Sign in" });
+    await dialog.getByLabel("Token").fill(token);
+    await page.keyboard.press("Enter");
+    await dialog.waitFor({ state: "detached" });
+    await page.getByRole("textbox", { name: "Message" }).fill("approve");
+    await page.keyboard.press("Enter");
+    await page.getByRole("radio", { name: "Approve", exact: true }).check();
+    await page.getByRole("button", { name: "Send the decision" }).click();
+    await page.getByText("It was decided.").waitFor();
+    await page.getByText("token:reviewers").waitFor();
+    await watched.done();
+  } finally {
+    await guarded.stop();
+  }
 });
 
 test("a run is cancelled from its conversation", async () => {
