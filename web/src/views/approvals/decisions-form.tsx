@@ -1,6 +1,6 @@
 // Decisions about calls: approve, approve with other arguments, reject with a message, each call for itself.
 import type { JSX } from "preact";
-import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Json } from "../../components/json";
 import { Id, Line } from "../../components/text";
 import { legible, place, write } from "../../exact";
@@ -78,14 +78,14 @@ function CallDecision({ approval, draft, told, onChange }: { readonly approval: 
   const editor = useRef<HTMLTextAreaElement>(null);
   const at = told.find((one) => one.at !== undefined)?.at;
   const original = useMemo(() => legible(approval.tool_args), [approval]);
-  // The cursor goes where the fault is, once for each fault.
+  // The cursor goes where the fault is, once for each fault; with the words that tell it, not after somebody typed on.
   const goTo = () => {
     if (at === undefined || editor.current === null) return;
     const offset = offsetOf(draft.edited, at);
     editor.current.focus();
     editor.current.setSelectionRange(offset, offset);
   };
-  useEffect(goTo, [at?.line, at?.column]);
+  useLayoutEffect(goTo, [at?.line, at?.column]);
   return (
     <fieldset class="call-decision" data-call={approval.tool_call_id}>
       <legend>

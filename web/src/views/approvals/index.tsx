@@ -1,7 +1,7 @@
 // The inbox: everything that waits for a person, live. What was answered meanwhile stays until it is put away, with who did it.
 import { signal } from "@preact/signals";
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ApiError, api } from "../../api";
 import { Badge } from "../../components/badge";
 import { usePoll } from "../../components/poll";
@@ -50,7 +50,8 @@ function Approvals(): JSX.Element {
     { key: "k", does: "Question before", run: () => step(-1) },
     { key: "x", does: "Mark the question for a decision about several", run: () => document.activeElement?.closest(".asked")?.querySelector<HTMLInputElement>(".asked-mark")?.click() },
   ]);
-  useEffect(() => {
+  // With the cards, not after: nobody who has begun to answer loses the focus.
+  useLayoutEffect(() => {
     if (wanted === null || polled.value === null) return;
     const card = [...(list.current?.querySelectorAll<HTMLElement>(".asked") ?? [])].find((one) => one.dataset["run"] === wanted);
     card?.focus();
