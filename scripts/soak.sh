@@ -13,6 +13,8 @@ started=$(date +%s)
 scripts/crash.sh "${SOAK_KILLS:-1000}" "${SOAK_LIVE_KILLS:-50}" --lanes 3 "$@" | tee target/crash.log
 kill_seconds=$(($(date +%s) - started))
 
+CAUSEWAY_BIN="$causeway" scripts/schemathesis.sh "${SOAK_SCHEMATHESIS_SECONDS:-300}" "$RANDOM" | tee target/schemathesis.log
+
 {
     printf '# Soak\n\nMade by `make soak` on %s cores (%s), %s. The gateway and all its clients share the cores.\n' \
         "$(nproc)" "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(date -u +%Y-%m-%d)"
@@ -21,6 +23,7 @@ kill_seconds=$(($(date +%s) - started))
     printf '\nAdded latency is the time from the timestamp the engine gave an event to its last byte at the client, on one clock: it holds the append, its fsync, the encoder and the socket.\n'
     printf '\n## Kills\n\nThe crash rig ([durability](durability.md#the-crash-rig)): SIGKILL at a failpoint or at a moment of its own, restart, and a check of everything that clients were told; in %s s.\n' "$kill_seconds"
     printf '\n```text\n%s\n```\n' "$(grep -E '^(seed|control|recording driver|live deepagents worker|failpoints|SKIPPED|[0-9,]+ kills)' target/crash.log)"
+    printf '\n## Requests from the OpenAPI document\n\n```text\n%s\n```\n' "$(grep -E '^(Seed|SKIPPED|schemathesis|  [0-9,]+ generated)' target/schemathesis.log)"
 } > "$out"
 grep -E '^([0-9,]+ kills|seed)' target/crash.log | sort -u
 echo "soak: wrote $out"

@@ -116,6 +116,7 @@ impl App {
             .route("/agui/{agent_id}", post(agui::run))
             .route("/ui-message/{agent_id}", post(ui_message::run))
             .route("/ui-message/{agent_id}/{id}/stream", get(ui_message::reconnect))
+            .route("/openapi.json", get(catalogue::openapi))
             .route("/healthz", get(health::live))
             .route("/readyz", get(health::ready))
             .fallback(no_route)
@@ -206,6 +207,10 @@ fn shaped(mut response: Response<Body>, path: &str, request_id: &str) -> Respons
     // What the router had to say about the request, such as `allow`.
     for (name, value) in &headers {
         response.headers_mut().entry(name).or_insert_with(|| value.clone());
+    }
+    if problem.status == StatusCode::SERVICE_UNAVAILABLE {
+        // Whoever knows better has said so already.
+        response.headers_mut().entry(header::RETRY_AFTER).or_insert(HeaderValue::from_static("1"));
     }
     if problem.status == StatusCode::UNAUTHORIZED {
         let asked = HeaderValue::from_static(problem.challenge());

@@ -53,6 +53,15 @@ pub async fn read(request: Request, max: u64, timeout: Duration) -> Result<Vec<u
     }
 }
 
+/// Reads a body that says nothing: none at all, or a JSON object.
+///
+/// # Errors
+/// As [`read`], and 422 for anything else.
+pub async fn nothing(request: Request, max: u64, timeout: Duration) -> Result<(), Problem> {
+    let body = read(request, max, timeout).await?;
+    if body.is_empty() { Ok(()) } else { Fields::parse(&body).map(|_nothing| ()) }
+}
+
 async fn drain(body: Body, timeout: Duration) {
     let mut body = Limited::new(body, DRAINED);
     let all = async { while let Some(Ok(_)) = body.frame().await {} };

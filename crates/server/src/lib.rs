@@ -10,6 +10,8 @@ pub mod failpoint;
 pub mod gateway;
 mod guard;
 pub mod listen;
+pub mod openapi;
+mod path;
 mod problem;
 pub mod refusal;
 mod routes;

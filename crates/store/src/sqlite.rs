@@ -3,6 +3,7 @@
 //! Refuses a directory that another gateway uses, a file of a newer version, and a damaged one. What is durable when,
 //! and what a crash loses, stands in the crate's README.
 
+pub mod backup;
 mod condition;
 mod fault;
 mod mark;

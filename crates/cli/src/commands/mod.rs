@@ -3,6 +3,7 @@
 //! To add one: a module, a variant with the first line of its help, an arm.
 
 mod adapt;
+mod backup;
 mod bench;
 mod check;
 mod completions;
@@ -41,6 +42,10 @@ pub enum Command {
     Runs(runs::Args),
     /// Check or show the settings of the gateway.
     Config(config::Args),
+    /// Copy the data directory, also while the gateway runs.
+    Backup(backup::Args),
+    /// Make a data directory of a backup.
+    Restore(backup::RestoreArgs),
     /// Say whether a worker, an agent or a recording keeps the rules.
     Conform(conform::Args),
     /// Say which harnesses this build can translate.
@@ -64,6 +69,8 @@ pub fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Serve(args) => serve::run(&args),
         Command::Runs(args) => runs::run(&args),
         Command::Config(args) => config::run(&args),
+        Command::Backup(args) => backup::run(&args),
+        Command::Restore(args) => backup::restore(&args),
         Command::Conform(args) => conform::run(&args),
         Command::Harnesses(args) => harnesses::run(&args),
         Command::Completions(args) => completions::run(&args),

@@ -11,6 +11,7 @@ mod issuer;
 mod runs;
 
 mod answers;
+mod backup;
 mod bad_input;
 mod canaries;
 mod cases;

@@ -4,7 +4,7 @@
 //! it: a run that starts and fails. The history that clients send is theirs; the harness keeps its own.
 
 use axum::body::Body;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{Response, StatusCode};
 use causeway_contract::json::JsonObject;
 use causeway_contract::limits::Limits;
@@ -16,6 +16,7 @@ use serde_json::Value;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::body::{self, Fields};
+use crate::path::Path;
 use crate::problem::Problem;
 use crate::routes::chat::{before_a_run, known_agent};
 use crate::routes::client::{self, Entry, Warnings, said, text_of};

@@ -3,7 +3,7 @@
 //! Refuses an answer that cannot be read before it looks for an interrupt; whether it fits is the engine's to say.
 
 use axum::body::Body;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{Response, StatusCode};
 use causeway_contract::Limits;
 use causeway_contract::decode::decode_data;
@@ -20,6 +20,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::body::{self, Fields};
 use crate::failpoint::{self, hit};
+use crate::path::Path;
 use crate::problem::{Problem, json_response};
 use crate::routes::chat::{before_a_run, known_agent, protocol};
 use crate::routes::runs::find;

@@ -1,4 +1,6 @@
-//! What can run here: harnesses with their capabilities, and the configured agents.
+//! What can run here: harnesses with their capabilities, and the configured agents. And what can be asked: the document.
+
+use std::sync::LazyLock;
 
 use axum::body::Body;
 use axum::extract::State;
@@ -20,3 +22,11 @@ pub async fn agents(State(app): State<App>, caller: Caller) -> Response<Body> {
         view::array(app.of(&caller).agents().map(|agent| view::agent(agent, app.machine().harnesses())));
     json_response(StatusCode::OK, Object::new().raw("agents", &all).finish())
 }
+
+/// `GET /openapi.json`
+pub async fn openapi() -> Response<Body> {
+    json_response(StatusCode::OK, OPENAPI.as_str())
+}
+
+/// Put together once.
+static OPENAPI: LazyLock<String> = LazyLock::new(crate::openapi::text);

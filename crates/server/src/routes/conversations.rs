@@ -3,7 +3,7 @@
 //! Refuses to clear or delete while a run is active.
 
 use axum::body::Body;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{Response, StatusCode};
 use causeway_contract::id::{ConversationId, Name};
 use causeway_store::model::Interrupt;
@@ -12,6 +12,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::body;
 use crate::failpoint::{self, hit};
+use crate::path::Path;
 use crate::problem::{Problem, json_response};
 use crate::routes::query::Query;
 use crate::routes::refused;
@@ -83,7 +84,7 @@ pub async fn clear(
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response<Body>, Problem> {
-    body::read(request, app.settings.max_body, app.settings.body_timeout).await?;
+    body::nothing(request, app.settings.max_body, app.settings.body_timeout).await?;
     let id = conversation(id)?;
     let epoch = app.of(&caller).clear(&id).await.map_err(|error| refused(&error))?;
     hit(failpoint::CLEARED);
@@ -97,7 +98,7 @@ pub async fn delete(
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response<Body>, Problem> {
-    body::read(request, app.settings.max_body, app.settings.body_timeout).await?;
+    body::nothing(request, app.settings.max_body, app.settings.body_timeout).await?;
     let id = conversation(id)?;
     let deleted = app.of(&caller).delete_conversation(&id).await.map_err(|error| refused(&error))?;
     hit(failpoint::DELETED);

@@ -1,7 +1,7 @@
 //! What the rules say: about a run of this gateway, or about a stream in the body. And a tool's result in whole.
 
 use axum::body::Body;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use causeway_contract::id::Reference;
 use causeway_engine::inspect::{self, Boundary, Report, Thread};
@@ -9,6 +9,7 @@ use causeway_engine::inspect::{self, Boundary, Report, Thread};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::body;
+use crate::path::Path;
 use crate::problem::{Problem, json_response};
 use crate::routes::query::Query;
 use crate::routes::refused;

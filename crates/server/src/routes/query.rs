@@ -8,6 +8,18 @@ use causeway_contract::event::Sequence;
 
 use crate::problem::Problem;
 
+/// A whole number that may be left out: what it then is, and its range.
+pub type Range = (u64, std::ops::RangeInclusive<u64>);
+
+/// Runs on a page.
+pub const PAGE: Range = (50, 1..=500);
+/// Events in an answer.
+pub const EVENTS: Range = (500, 1..=5000);
+/// Seconds to wait for an event.
+pub const WAIT: Range = (0, 0..=30);
+/// Majors of the AI SDK.
+pub const SDK: Range = (5, 5..=7);
+
 /// So many characters of the name of an unknown parameter are told back.
 const SHOWN: usize = 64;
 /// And so many names.
@@ -18,21 +30,26 @@ const SHOWN_NAMES: usize = 8;
 pub struct Query(HashMap<String, String>);
 
 impl Query {
-    /// Reads the query of `uri`; of a repeated parameter the last counts. One that is not in `known` would be
+    /// Reads the query of `uri`. A repeated parameter is refused: which of its values counts, nobody could tell. One that is not in `known` would be
     /// without effect, so it is refused: a misspelt `protocol` must not turn into the default.
     ///
     /// # Errors
-    /// 400 when it is not readable or holds an unknown parameter.
+    /// 400 when it is not readable or holds an unknown or a repeated parameter.
     pub fn of(uri: &Uri, known: &[&str]) -> Result<Self, Problem> {
-        let AxumQuery(parameters) = AxumQuery::<HashMap<String, String>>::try_from_uri(uri)
+        let AxumQuery(all) = AxumQuery::<Vec<(String, String)>>::try_from_uri(uri)
             .map_err(|_| Problem::parameter("the query is not readable"))?;
+        let count = all.len();
+        let parameters: HashMap<String, String> = all.into_iter().collect();
         let mut unknown: Vec<String> = parameters
             .keys()
             .filter(|name| !known.contains(&name.as_str()))
             .map(|name| format!("`{}`", name.chars().take(SHOWN).collect::<String>().escape_debug()))
             .collect();
         if unknown.is_empty() {
-            return Ok(Self(parameters));
+            return match parameters.len() == count {
+                true => Ok(Self(parameters)),
+                false => Err(Problem::parameter("the query gives a parameter twice; give each once")),
+            };
         }
         unknown.sort_unstable();
         unknown.truncate(SHOWN_NAMES);
@@ -52,12 +69,7 @@ impl Query {
     ///
     /// # Errors
     /// 400 when it is something else.
-    pub fn number(
-        &self,
-        name: &str,
-        default: u64,
-        range: std::ops::RangeInclusive<u64>,
-    ) -> Result<u64, Problem> {
+    pub fn number(&self, name: &str, (default, range): Range) -> Result<u64, Problem> {
         let Some(text) = self.text(name) else { return Ok(default) };
         text.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| {
             Problem::parameter(format!(
@@ -109,16 +121,17 @@ mod tests {
         let problem = refused("/x?protcol=agui&after=1&%1Bz=1").unwrap_err();
         assert_eq!(problem, Problem::parameter(message));
         assert_eq!(problem.status, 400);
+        assert_eq!(refused("/x?after=1&after=1").unwrap_err().status, 400, "given twice");
     }
 
     #[test]
     fn a_number_stays_in_its_range() {
         let uri = Uri::from_static("/x?limit=7&wait=31&bad=a&e=%C3%A9");
         let query = Query::of(&uri, &["limit", "wait", "bad", "e", "gone"]).unwrap();
-        assert_eq!(query.number("limit", 1, 1..=10), Ok(7));
-        assert_eq!(query.number("gone", 1, 1..=10), Ok(1));
-        assert!(query.number("wait", 0, 0..=30).is_err());
-        assert!(query.number("bad", 0, 0..=30).is_err());
+        assert_eq!(query.number("limit", (1, 1..=10)), Ok(7));
+        assert_eq!(query.number("gone", (1, 1..=10)), Ok(1));
+        assert!(query.number("wait", (0, 0..=30)).is_err());
+        assert!(query.number("bad", (0, 0..=30)).is_err());
         assert_eq!(query.text("e"), Some("é"));
     }
 }

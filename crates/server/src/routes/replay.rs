@@ -5,7 +5,7 @@
 //! an event is sent that event whole.
 
 use axum::body::Body;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{Response, StatusCode};
 use causeway_contract::Limits;
 use causeway_contract::event::Sequence;
@@ -14,9 +14,10 @@ use causeway_encode::{Options, Protocol};
 
 use crate::app::App;
 use crate::auth::Caller;
+use crate::path::Path;
 use crate::problem::Problem;
 use crate::routes::client::seen_before;
-use crate::routes::query::{Query, cursor};
+use crate::routes::query::{Query, SDK, cursor};
 use crate::routes::refused;
 use crate::routes::runs::find;
 use crate::stream::{Frames, RUN_ID};
@@ -89,7 +90,7 @@ fn options(query: &Query) -> Result<Options, Problem> {
 pub(super) fn sdk(query: &Query) -> Result<Option<u32>, Problem> {
     query
         .text("sdk")
-        .map(|_| query.number("sdk", 5, 5..=7))
+        .map(|_| query.number("sdk", SDK))
         .transpose()
         .map(|major| major.and_then(|major| u32::try_from(major).ok()))
 }

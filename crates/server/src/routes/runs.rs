@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{Response, StatusCode};
 use causeway_contract::id::{ConversationId, Name, RunId};
 use causeway_contract::timestamp::Timestamp;
@@ -15,8 +15,9 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::body::{self, Fields};
 use crate::failpoint::{self, hit};
+use crate::path::Path;
 use crate::problem::{Problem, json_response};
-use crate::routes::query::Query;
+use crate::routes::query::{EVENTS, PAGE, Query, WAIT};
 use crate::routes::refused;
 use crate::view::{self, Object};
 
@@ -80,7 +81,7 @@ pub async fn list(
         since: instant(&query, "since")?,
         until: instant(&query, "until")?,
     };
-    let limit = query.number("limit", 50, 1..=500)?;
+    let limit = query.number("limit", PAGE)?;
     let cursor = query
         .text("cursor")
         .map(|text| {
@@ -115,8 +116,8 @@ pub async fn events(
 ) -> Result<Response<Body>, Problem> {
     let query = Query::of(request.uri(), &["after", "wait", "limit"])?;
     let mut after = query.cursor("after")?;
-    let wait = Duration::from_secs(query.number("wait", 0, 0..=30)?);
-    let limit = usize::try_from(query.number("limit", 500, 1..=5000)?).unwrap_or(500);
+    let wait = Duration::from_secs(query.number("wait", WAIT)?);
+    let limit = usize::try_from(query.number("limit", EVENTS)?).unwrap_or(500);
     let run = find(&app, &caller, &id).await?;
     let mut out = String::from("{\"events\":[");
     let mut count = 0;
@@ -162,8 +163,8 @@ pub async fn cancel(
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response<Body>, Problem> {
-    // The body says nothing yet, but one that is too large or too slow is refused like any other.
-    body::read(request, app.settings.max_body, app.settings.body_timeout).await?;
+    // The body says nothing yet, but one that is too large, too slow or no JSON is refused like any other.
+    body::nothing(request, app.settings.max_body, app.settings.body_timeout).await?;
     let run_id = run_id(&id)?;
     let done = app.of(&caller).cancel_run(&run_id).await.map_err(|error| refused(&error))?;
     hit(failpoint::CANCELLED);

@@ -4,7 +4,7 @@
 //! that the SDK sends along are the client's history; only the last is read.
 
 use axum::body::Body;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{Response, StatusCode};
 use causeway_encode::{Options, Protocol};
 use causeway_engine::engine::StartRun;
@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::body::{self, Fields};
+use crate::path::Path;
 use crate::problem::Problem;
 use crate::routes::chat::known_agent;
 use crate::routes::client::{self, Entry, Warnings, said, text_of};

@@ -20,11 +20,11 @@ use crate::sqlite::{fault, schema};
 /// The file in the data directory.
 pub(crate) const FILE: &str = "causeway.db";
 /// The file whose lock says that a gateway uses the directory.
-const LOCK: &str = "causeway.lock";
+pub(crate) const LOCK: &str = "causeway.lock";
 /// Larger files are not read through at every start.
 const QUICK_CHECK_BYTES: u64 = 256 * 1024 * 1024;
 /// How long to wait for another program's lock.
-const BUSY: Duration = Duration::from_secs(5);
+pub(crate) const BUSY: Duration = Duration::from_secs(5);
 
 /// Makes the directory, readable by its owner only, if it is missing, and takes its lock.
 ///
@@ -271,7 +271,7 @@ fn has_log(path: &Path) -> bool {
 }
 
 /// A path as SQLite's URI takes it: everything but the plain characters is escaped.
-fn file_uri(path: &Path) -> Result<String, Unavailable> {
+pub(crate) fn file_uri(path: &Path) -> Result<String, Unavailable> {
     let absolute = std::path::absolute(path).map_err(|error| fault::io(&error, path))?;
     let text = absolute.to_str().ok_or_else(|| Unavailable::new(Cause::Io, path, "the path is not UTF-8"))?;
     let mut uri = String::from("file:");
