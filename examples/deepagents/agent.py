@@ -16,6 +16,7 @@ from deepagents import create_deep_agent
 from langchain.agents.middleware import SummarizationMiddleware, ToolRetryMiddleware
 
 import tools
+from gate import gated
 from scripted_model import ScriptedChatModel
 
 DEMO = pathlib.Path(__file__).parent / "scripts" / "demo.json"
@@ -24,6 +25,12 @@ DEMO = pathlib.Path(__file__).parent / "scripts" / "demo.json"
 def build(checkpointer: Any, script: str | None = None) -> Any:
     """The graph for the script in that file, or for the demo."""
     return from_script(json.loads(pathlib.Path(script or DEMO).read_text(encoding="utf-8")), checkpointer)
+
+
+def asks_for(name: str) -> Any:
+    """A tool that the gateway runs; its schema is the one the gateway checks."""
+    file = pathlib.Path(__file__).parent / "schemas" / f"{name}.json"
+    return gated(name, f"{name}, run by the gateway.", json.loads(file.read_text(encoding="utf-8")))
 
 
 def from_script(scene: dict[str, Any], checkpointer: Any) -> Any:
@@ -59,7 +66,7 @@ def from_script(scene: dict[str, Any], checkpointer: Any) -> Any:
 
     return create_deep_agent(
         model=model("root"),
-        tools=named(scene.get("tools", [])),
+        tools=named(scene.get("tools", [])) + [asks_for(name) for name in scene.get("gated", [])],
         system_prompt="You are a scripted agent.",
         subagents=subagents,
         interrupt_on=scene.get("interrupt_on") or {},

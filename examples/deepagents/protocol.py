@@ -34,6 +34,12 @@ class TurnRequest:
     context: dict[str, Any] | None = None
     files: dict[str, str] = field(default_factory=dict)
     resume: Any = None
+    tools: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    answer: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,7 @@ def read_object(line: bytes) -> dict[str, Any]:
     return value
 
 
-def parse(request: dict[str, Any]) -> TurnRequest | Cancel | Forget | Exit:
+def parse(request: dict[str, Any]) -> TurnRequest | ToolResult | Cancel | Forget | Exit:
     """The request an object stands for. Raises `Refusal` with what is wrong with it."""
     match request["op"]:
         case "exit":
@@ -71,6 +77,8 @@ def parse(request: dict[str, Any]) -> TurnRequest | Cancel | Forget | Exit:
             ids = request.get("thread_ids")
             _require(isinstance(ids, list) and all(isinstance(i, str) for i in ids), "forget needs a list of thread_ids")
             return Forget(tuple(ids))
+        case "tool_result":
+            return ToolResult(request)
         case "cancel":
             _require(run_id_of(request) is not None, "cancel needs a run_id")
             return Cancel(request["run_id"])
@@ -92,7 +100,9 @@ def _turn(request: dict[str, Any]) -> TurnRequest:
     # A base that was left out must not be taken for the empty one.
     base = request.get("base", ...)
     _require(base is None or isinstance(base, str), "base must be null or a head")
-    common = {"op": request["op"], "run_id": request["run_id"], "thread_id": thread_id, "base": base}
+    offer = request.get("tools")
+    _require(offer is None or (isinstance(offer, dict) and isinstance(offer.get("names"), list)), "tools must be an offer")
+    common = {"op": request["op"], "run_id": request["run_id"], "thread_id": thread_id, "base": base, "tools": offer}
     if request["op"] == "resume":
         _require(base is not None and "resume" in request, "resume needs a base and a resume value")
         return TurnRequest(**common, resume=request["resume"])
@@ -118,7 +128,7 @@ def _require(condition: bool, reason: str) -> None:
 
 
 def hello(harness: str, versions: dict[str, str], restore: bool) -> bytes:
-    return line(kind="hello", protocol=PROTOCOL, harness=harness, versions=versions, restore=restore, forget=True)
+    return line(kind="hello", protocol=PROTOCOL, harness=harness, versions=versions, restore=restore, forget=True, tools=True)
 
 
 def error(run_id: str | None, exc: BaseException, state: dict[str, Any] | None = None) -> bytes:

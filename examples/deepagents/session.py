@@ -19,8 +19,9 @@ from deepagents.backends.utils import create_file_data
 from langgraph.types import Command
 
 import protocol
+from gate import CURRENT, Gate, waiting_calls
 from native import STREAM_MODES, chunk, to_json
-from protocol import LINE_LIMIT, Cancel, Exit, Forget, Refusal, TurnRequest
+from protocol import LINE_LIMIT, Cancel, Exit, Forget, Refusal, ToolResult, TurnRequest
 from states import States
 
 PACKAGES = ("deepagents", "langgraph", "langchain", "langchain-core", "langgraph-prebuilt", "langgraph-checkpoint")
@@ -36,6 +37,7 @@ class Turn:
         self.request = request
         self.cancelled = cancelled
         self.streaming: asyncio.Task[None] | None = None
+        self.gate: Gate | None = None
 
     def cancel(self) -> None:
         self.cancelled = True
@@ -73,7 +75,7 @@ class Worker:
         answer_to = None  # null, where the answer must not be taken for the closing line of a run
         try:
             raw = protocol.read_object(line)
-            if raw["op"] not in ("cancel", "forget", "exit"):
+            if raw["op"] not in ("cancel", "forget", "exit", "tool_result"):
                 run_id = protocol.run_id_of(raw)
                 if run_id in self.accepted:
                     raise Refusal("bad_request", "the run_id is not new")
@@ -85,6 +87,10 @@ class Worker:
                     self.cancel(run_id)
                 case Forget(thread_ids):
                     await self.forget(thread_ids)
+                case ToolResult(answer):
+                    turn = self.turn
+                    if turn and turn.gate and answer.get("run_id") == turn.request.run_id:
+                        turn.gate.deliver(answer)
                 case TurnRequest() as request:
                     self.begin(request)
         except Refusal as refusal:
@@ -149,6 +155,10 @@ class Worker:
         request = turn.request
         echo = {"resume": request.resume} if request.op == "resume" else {}
         self.write(protocol.line(kind="begin", run_id=request.run_id, op=request.op, **echo))
+        turn.gate = Gate(request.run_id, request.tools, lambda **keys: self.write(protocol.line(**keys)))
+        if request.op == "resume" and request.tools:
+            turn.gate.decided = waiting_calls(await self.graph.aget_state(self.config(request.thread_id)))
+        CURRENT.set(turn.gate)  # for the tools of this turn, which run in tasks of this one
         items = self.graph.astream(
             _native_input(request),
             config=self.config(request.thread_id),

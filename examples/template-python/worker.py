@@ -36,6 +36,9 @@ def agent(turn: Turn) -> Iterator[Event]:
         asked = turn.state.pop("asked")
         if turn.answer["interrupt_id"] != asked["pause"]:
             raise LookupError("this pause was not asked for")
+        if "gated" in asked:
+            yield from decided(turn, turn.answer["decisions"][0], *asked["gated"])
+            return
         yield from answered(turn, turn.answer, asked["call"])
         return
     turn.state.setdefault("said", []).append(turn.text)
@@ -51,6 +54,8 @@ def agent(turn: Turn) -> Iterator[Event]:
         turn.state["asked"] = {"pause": pause, "call": None}
         fields = [{"field_name": "city", "field_type": "text", "required": True}]
         yield ask(pause, prompt="Which city?", fields=fields)
+    elif "gated" in said and turn.offers("greet"):
+        yield from gated(turn, turn.new_id("call"), "greet", {"name": "Ada"})
     elif "tool_error" in said:  # before "tool", which it holds
         call = turn.new_id("call")
         yield started(call, "get_weather", {"city": "Atlantis"})
@@ -109,6 +114,27 @@ def answered(turn: Turn, answer: dict[str, Any], call: str | None) -> Iterator[E
     else:
         yield finished(call, "restarted")
         yield from text(turn, "Done.")
+
+
+def gated(turn: Turn, call: str, name: str, arguments: dict[str, Any]) -> Iterator[Event]:
+    """A tool that the gateway runs (docs/tools.md). It tells of the call itself: no `started`, no `finished`."""
+    answer = turn.call(call, name, arguments)
+    if answer["status"] == "approval_required":
+        pause = turn.new_id("ask")
+        turn.state["asked"] = {"pause": pause, "call": call, "gated": [call, name, arguments]}
+        yield ask(pause, tool_approvals=[approval(call, name, arguments)])
+    elif answer["status"] == "ok":
+        yield from text(turn, f"The tool says: {answer['result']}")
+    else:
+        yield from text(turn, f"The tool failed: {answer['message']}")
+
+
+def decided(turn: Turn, decision: dict[str, Any], call: str, name: str, arguments: dict[str, Any]) -> Iterator[Event]:
+    """Asks again with what was decided; what was refused is told by Causeway already."""
+    if decision["decision"] == "reject":
+        yield from text(turn, "Then I will not.")
+    else:
+        yield from gated(turn, call, name, decision.get("edited_args", arguments))
 
 
 # ── canonical events ─────────────────────────────────────────────────────────
@@ -181,6 +207,9 @@ class Turn:
         self.text: str = request.get("input", {}).get("text", "")
         self.answer: dict[str, Any] | None = request.get("resume")
         self.state = state
+        self.offer: dict[str, Any] | None = request.get("tools")
+        self.tool_results: queue.Queue[dict[str, Any]] = queue.Queue()
+        self.write: Any = None  # set when it begins
         self.cancelled = threading.Event()
         self.numbers = 0
 
@@ -188,6 +217,23 @@ class Turn:
         """An id that no other turn of the conversation uses."""
         self.numbers += 1
         return f"{what}-{self.thread_id[-40:]}-{self.numbers}"
+
+    def offers(self, name: str) -> bool:
+        """Whether the gateway runs this tool for us."""
+        return self.offer is not None and name in self.offer["names"]
+
+    def call(self, call: str, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Has the gateway run a tool; its answer: `status` is ok, error or approval_required."""
+        generation = self.offer["generation"] if self.offer else None
+        self.write(kind="tool", run_id=self.run_id, call_id=call, name=name, arguments=json.dumps(arguments), generation=generation)
+        while not self.cancelled.is_set():
+            try:
+                answer = self.tool_results.get(timeout=0.05)
+            except queue.Empty:
+                continue
+            if answer.get("call_id") == call:
+                return answer
+        raise Cancelled
 
     def wait(self, seconds: float) -> None:
         if self.cancelled.wait(seconds):
@@ -236,7 +282,7 @@ class Worker:
         self.leaving = False
 
     def serve(self, stdin: BinaryIO) -> None:
-        self.write(kind="hello", protocol=1, harness="canonical", versions={}, restore=self.restores, forget=True)
+        self.write(kind="hello", protocol=1, harness="canonical", versions={}, restore=self.restores, forget=True, tools=True)
         threading.Thread(target=self.read, args=(stdin,), daemon=True).start()
         while self.turn or not self.leaving:
             line = self.inbox.get()
@@ -279,6 +325,9 @@ class Worker:
                 self.states.forget([each for each in request["thread_ids"] if each != at_work])
             elif op == "cancel":
                 self.cancel(run_id)
+            elif op == "tool_result":
+                if self.turn and self.turn.run_id == run_id:
+                    self.turn.tool_results.put(request)
             else:
                 need(isinstance(run_id, str) and run_id, "a request needs a run_id")
                 need(run_id not in self.accepted, "the run_id is not new")
@@ -308,6 +357,7 @@ class Worker:
             self.write(kind="cancelled", run_id=turn.run_id, state={})
             return
         self.turn = turn
+        turn.write = self.write
         threading.Thread(target=self.play, args=(op, turn), daemon=True).start()
 
     def cancel(self, run_id: Any) -> None:

@@ -21,6 +21,16 @@ pub trait Adapter: Send {
     /// The next output, if there is one.
     fn poll(&mut self) -> Option<Output>;
 
+    /// Says what the gate knows of a call that the worker asked it to run. A translator counts it as its worker's own; the
+    /// check behind it yields it, and keeps out what the worker tells of the same call.
+    ///
+    /// # Errors
+    /// What is told cannot stand in the run.
+    fn tell(&mut self, told: Told) -> Result<(), ItemError> {
+        let _ = told;
+        Ok(())
+    }
+
     /// Says that no item will follow. An adapter then yields a terminal only for an end or a failure that it
     /// recognises; everything else is R12, which the coordinator converts. Harmless after a terminal.
     fn close(&mut self, how: Close);
@@ -35,9 +45,22 @@ impl<A: Adapter + ?Sized> Adapter for Box<A> {
         (**self).poll()
     }
 
+    fn tell(&mut self, told: Told) -> Result<(), ItemError> {
+        (**self).tell(told)
+    }
+
     fn close(&mut self, how: Close) {
         (**self).close(how);
     }
+}
+
+/// What the gate tells an adapter.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Told {
+    /// The gate has this call now: it alone says how it ends well.
+    Claim(ToolCallId<'static>),
+    /// An event of the gate's own.
+    Event(EventDraft<'static>),
 }
 
 /// What an adapter gives.

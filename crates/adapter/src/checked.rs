@@ -9,7 +9,8 @@ use std::sync::Arc;
 use causeway_contract::limits::Limits;
 use causeway_lifecycle::{Boundary, Thread, ToolSchemas, Validator};
 
-use crate::adapter::{Adapter, Close, ItemError, Output};
+use crate::adapter::{Adapter, Close, ItemError, Output, Told};
+use crate::gated::Gated;
 
 /// An adapter whose events obey every rule of the yield boundary.
 #[derive(Debug)]
@@ -19,6 +20,7 @@ pub struct Checked<A> {
     limits: Limits,
     out: VecDeque<Output>,
     refused: bool,
+    gated: Gated,
 }
 
 impl<A: Adapter> Checked<A> {
@@ -26,7 +28,14 @@ impl<A: Adapter> Checked<A> {
     pub fn new(adapter: A, limits: Limits) -> Self {
         // Whether the thread is durable makes no difference here: an adapter never claims a state (R13).
         let validator = Validator::new(Boundary::Yield, Thread::Durable, limits.clone()).offline();
-        let mut checked = Self { adapter, validator, limits, out: VecDeque::new(), refused: false };
+        let mut checked = Self {
+            adapter,
+            validator,
+            limits,
+            out: VecDeque::new(),
+            refused: false,
+            gated: Gated::default(),
+        };
         checked.pass_on();
         checked
     }
@@ -45,6 +54,7 @@ impl<A: Adapter> Checked<A> {
             if self.refused {
                 continue;
             }
+            let Some(output) = self.gated.pass(output) else { continue };
             if let Output::Draft(draft) = &output
                 && let Err(error) = self.check(draft)
             {
@@ -76,6 +86,7 @@ impl<A: Adapter> Checked<A> {
             if self.refused {
                 continue;
             }
+            let Some(output) = self.gated.pass(output) else { continue };
             self.refused = matches!(&output, Output::Draft(draft) if self.check(draft).is_err());
             self.out.push_back(output);
         }
@@ -91,6 +102,18 @@ impl<A: Adapter> Adapter for Checked<A> {
 
     fn poll(&mut self) -> Option<Output> {
         self.out.pop_front()
+    }
+
+    fn tell(&mut self, told: Told) -> Result<(), ItemError> {
+        self.pump()?; // what was said before comes before
+        if self.refused {
+            return Ok(());
+        }
+        self.adapter.tell(told.clone())?;
+        let Some(draft) = self.gated.tell(told) else { return Ok(()) };
+        self.check(&draft)?;
+        self.out.push_back(Output::Draft(draft));
+        Ok(())
     }
 
     fn close(&mut self, how: Close) {

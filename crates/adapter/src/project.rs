@@ -20,7 +20,7 @@ pub(crate) const INVALID_ARGUMENTS: &str = "The arguments of this call were not 
 ///
 /// # Errors
 /// They are no object, or one that the contract does not allow.
-pub(crate) fn arguments(arguments: &str, options: &Options) -> Result<JsonObject<'static>, ItemError> {
+pub fn arguments(arguments: &str, options: &Options) -> Result<JsonObject<'static>, ItemError> {
     let json = Json::parse(arguments.as_bytes())?;
     object(&json, "the arguments", options)
 }
@@ -53,7 +53,7 @@ pub(crate) fn checked(
 }
 
 /// The end of a call that failed; `code` is a constant.
-pub(crate) fn failed(
+pub fn failed(
     call: ToolCallId<'static>,
     code: &'static str,
     message: &str,
@@ -69,7 +69,7 @@ pub(crate) fn failed(
 }
 
 /// The end of a call that gave a result, and the whole of it where the event shows only a part.
-pub(crate) fn finished(
+pub fn finished(
     call: ToolCallId<'static>,
     text: &str,
     options: &Options,

@@ -4,7 +4,7 @@
 //! where the next `hello` or `begin` shows that the worker is gone. Nothing is judged: a line that cannot be read stays
 //! with its turn, and the adapter refuses it.
 
-use crate::worker::{Op, WorkerLine};
+use crate::worker::{Op, ToolLine, WorkerLine};
 
 /// What is known of a turn when it starts.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -95,7 +95,9 @@ impl Split for Splitter {
                     resume: resume.map(|value| value.to_text()),
                 });
             }
-            Ok(WorkerLine::Chunk { run_id }) => (run_id, false, !self.running && !self.begins),
+            Ok(WorkerLine::Chunk { run_id } | WorkerLine::Tool(ToolLine { run_id, .. })) => {
+                (run_id, false, !self.running && !self.begins)
+            }
             // An answer to a request that named no run closes nothing.
             Ok(WorkerLine::Error { run_id, .. }) => {
                 let (closes, other) = (self.running || run_id.is_some(), self.is_other(&run_id));

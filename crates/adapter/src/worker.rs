@@ -4,7 +4,7 @@
 //! Only reads; what a line means for the run is the adapter's and the coordinator's business.
 
 use crate::adapter::ItemError;
-use crate::json::Json;
+use crate::json::{Json, JsonStr, Unit, join};
 
 /// The longest line of the protocol, without its line break.
 pub const MAX_LINE: usize = 8 * 1024 * 1024;
@@ -30,6 +30,8 @@ pub enum WorkerLine<'a> {
         /// The run.
         run_id: Option<String>,
     },
+    /// A tool is to be run for the worker.
+    Tool(ToolLine),
     /// The native stream ended.
     End {
         /// The run.
@@ -68,6 +70,75 @@ pub struct Hello<'a> {
     pub restore: bool,
     /// Whether it takes `forget`.
     pub forget: bool,
+    /// Whether it can ask for tools.
+    pub tools: bool,
+}
+
+/// A call that a worker wants the gateway to run.
+#[derive(Clone, Eq, PartialEq)]
+pub struct ToolLine {
+    /// The run.
+    pub run_id: Option<String>,
+    /// The call, as the harness calls it.
+    pub call_id: String,
+    /// The tool.
+    pub name: String,
+    /// The text of the arguments, pieces joined, not read yet. `None`: there is no text, or half a character stays alone.
+    pub arguments: Option<String>,
+    /// The generation that the request gave.
+    pub generation: Option<u64>,
+    /// The namespace of the call, for a worker that has not told of it before.
+    pub namespace: Vec<String>,
+}
+
+/// Arguments may hold anything: they are not shown.
+impl std::fmt::Debug for ToolLine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ToolLine")
+            .field("run_id", &self.run_id)
+            .field("call_id", &self.call_id)
+            .field("name", &self.name)
+            .field("generation", &self.generation)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ToolLine {
+    fn read(line: &Json<'_>, run_id: Option<String>) -> Result<Self, ItemError> {
+        let text = |key| line.text(key).map(str::to_owned);
+        let namespace: Option<Vec<String>> =
+            line.list("namespace").iter().map(|one| Some(one.as_str()?.as_plain()?.to_owned())).collect();
+        Ok(Self {
+            run_id,
+            call_id: text("call_id").ok_or(ItemError::Shape { what: "`call_id`, a string" })?,
+            name: text("name").ok_or(ItemError::Shape { what: "`name`, a string" })?,
+            arguments: match (line.get("arguments"), line.get("deltas")) {
+                (Some(Json::String(whole)), None) => joined([whole]),
+                (None, Some(Json::Array(pieces))) => {
+                    let pieces: Option<Vec<&JsonStr<'_>>> = pieces.iter().map(Json::as_str).collect();
+                    pieces.and_then(joined)
+                }
+                (Some(_) | None, _) => None,
+            },
+            generation: line.get("generation").and_then(Json::as_u64),
+            namespace: namespace.ok_or(ItemError::Shape { what: "`namespace`, a list of strings" })?,
+        })
+    }
+}
+
+/// Pieces as one text; a character may be split over two of them.
+fn joined<'s, 'a: 's>(pieces: impl IntoIterator<Item = &'s JsonStr<'a>>) -> Option<String> {
+    let mut out = String::new();
+    let mut high = None;
+    for unit in pieces.into_iter().flat_map(JsonStr::units) {
+        match (high.take(), unit) {
+            (None, Unit::Char(c)) => out.push(c),
+            (None, Unit::High(half)) => high = Some(half),
+            (Some(first), Unit::Low(second)) => out.push(join(first, second)?),
+            (None, Unit::Low(_)) | (Some(_), Unit::Char(_) | Unit::High(_)) => return None,
+        }
+    }
+    high.is_none().then_some(out)
 }
 
 /// What a turn is.
@@ -107,6 +178,7 @@ impl<'a> WorkerLine<'a> {
                 versions: line.get("versions").cloned().unwrap_or(Json::Object(Vec::new())),
                 restore: line.get("restore") != Some(&Json::Bool(false)),
                 forget: line.get("forget") == Some(&Json::Bool(true)),
+                tools: line.get("tools") == Some(&Json::Bool(true)),
             })),
             Some("begin") => Ok(Self::Begin {
                 run_id,
@@ -124,6 +196,7 @@ impl<'a> WorkerLine<'a> {
                     .map(|(_, value)| value.clone()),
             }),
             Some("chunk") => Ok(Self::Chunk { run_id }),
+            Some("tool") => Ok(Self::Tool(ToolLine::read(line, run_id)?)),
             Some("end") => Ok(Self::End { run_id, head: head(line) }),
             Some("cancelled") => Ok(Self::Cancelled { run_id, head: head(line) }),
             Some("error") => Ok(Self::Error {
@@ -132,7 +205,7 @@ impl<'a> WorkerLine<'a> {
                 message: owned("message").unwrap_or_default(),
             }),
             Some(_) | None => {
-                Err(ItemError::Shape { what: "`kind` hello, begin, chunk, end, cancelled or error" })
+                Err(ItemError::Shape { what: "`kind` hello, begin, chunk, tool, end, cancelled or error" })
             }
         }
     }
@@ -143,6 +216,7 @@ impl<'a> WorkerLine<'a> {
             Self::Hello(_) => None,
             Self::Begin { run_id, .. }
             | Self::Chunk { run_id }
+            | Self::Tool(ToolLine { run_id, .. })
             | Self::End { run_id, .. }
             | Self::Cancelled { run_id, .. }
             | Self::Error { run_id, .. } => run_id.as_deref(),
@@ -153,7 +227,7 @@ impl<'a> WorkerLine<'a> {
     pub fn is_closing(&self) -> bool {
         match self {
             Self::End { .. } | Self::Cancelled { .. } | Self::Error { .. } => true,
-            Self::Hello(_) | Self::Begin { .. } | Self::Chunk { .. } => false,
+            Self::Hello(_) | Self::Begin { .. } | Self::Chunk { .. } | Self::Tool(_) => false,
         }
     }
 }
@@ -206,8 +280,42 @@ mod tests {
     }
 
     #[test]
+    fn the_arguments_of_a_tool_line_are_one_text_however_they_were_cut() {
+        let read = |keys: &str| {
+            let line = format!(r#"{{"kind":"tool","run_id":"r","call_id":"c","name":"n",{keys}}}"#);
+            match WorkerLine::parse(line.as_bytes()).unwrap() {
+                WorkerLine::Tool(tool) => tool.arguments,
+                other => panic!("{other:?}"),
+            }
+        };
+        let whole = |text: &str| Some(text.to_owned());
+        assert_eq!(read(r#""arguments":"{\"a\": 1}""#), whole(r#"{"a": 1}"#));
+        assert_eq!(read(r#""deltas":["{\"a\":","1}"]"#), whole(r#"{"a":1}"#));
+        assert_eq!(read(r#""deltas":["{\"a\":\"\ud83d","\ude00\"}"]"#), whole("{\"a\":\"\u{1f600}\"}"));
+        assert_eq!(read(r#""deltas":[]"#), whole(""));
+        for nothing in [
+            r#""arguments":{}"#,
+            r#""arguments":null"#,
+            r#""deltas":[1]"#,
+            r#""arguments":"{}","deltas":["{}"]"#,
+            r#""arguments":"\ud83d""#,
+            r#""deltas":["\ude00","\ud83d"]"#,
+            r#""deltas":["\ud83d","x\ude00"]"#,
+        ] {
+            assert_eq!(read(nothing), None, "{nothing}");
+        }
+    }
+
+    #[test]
     fn what_is_no_line_of_the_protocol_is_refused() {
-        for line in [&b"[]"[..], b"{}", br#"{"kind":"what"}"#, br#"{"kind":"begin","op":"x"}"#, b"\xff\x00"] {
+        for line in [
+            &b"[]"[..],
+            b"{}",
+            br#"{"kind":"what"}"#,
+            br#"{"kind":"begin","op":"x"}"#,
+            br#"{"kind":"tool","name":"n"}"#,
+            b"\xff\x00",
+        ] {
             assert!(WorkerLine::parse(line).is_err(), "{line:?}");
         }
         let long = vec![b' '; MAX_LINE + 1];

@@ -12,6 +12,7 @@ use causeway_contract::id::Name;
 use causeway_contract::limits::Limits;
 pub use causeway_lifecycle::Thread;
 
+use crate::gate::Tool;
 use crate::harness::Harness;
 use crate::http::config as http;
 use crate::schema::Schemas;
@@ -81,6 +82,8 @@ pub struct AgentConfig {
     pub limits: Limits,
     /// The schemas of tools, where they are declared: edited arguments must satisfy them, and streamed ones too.
     pub schemas: Schemas,
+    /// The tools that the engine runs for the worker, by name; each has a schema.
+    pub tools: BTreeMap<String, Tool>,
     /// Where the native stream comes from.
     pub driver: Driver,
 }
@@ -103,6 +106,7 @@ impl AgentConfig {
             interrupt_expiry: None,
             limits: Limits::DEFAULT,
             schemas: Schemas::default(),
+            tools: BTreeMap::new(),
             driver,
         }
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use causeway_adapter::registry::HARNESSES;
+use causeway_adapter::registry::{HARNESSES, stream_json};
 use causeway_contract::event::{CancelReason, Sequence};
 use causeway_contract::id::{ConversationId, Name, RunId};
 use causeway_lifecycle::Thread;
@@ -21,6 +21,7 @@ use crate::config::{AgentConfig, Driver, Settings};
 use crate::error::{Error, OpenError};
 use crate::failpoint::{self, hit};
 use crate::feed::Feed;
+use crate::gate::Tools;
 use crate::harness::Harness;
 use crate::http::Http;
 use crate::metrics::{Findings, Metrics};
@@ -145,6 +146,7 @@ pub(crate) struct Agent {
     pub config: AgentConfig,
     pub harness: Arc<dyn Harness>,
     pub translator: Translator,
+    pub tools: Arc<Tools>,
 }
 
 /// A run that is driven here.
@@ -462,7 +464,18 @@ impl Agent {
             }
             Driver::Custom(harness) => Arc::clone(harness),
         };
-        Ok(Self { config, harness, translator })
+        let tools = Tools::open(&config.tools, &config.schemas, config.id.as_str(), &settings.data_dir)
+            .map_err(|what| OpenError::Driver { agent: id(), what })?;
+        let asks = match &config.driver {
+            Driver::Process(_) => translator.harness_id().as_str() != stream_json::HARNESS,
+            Driver::Custom(_) => true,
+            Driver::Recording(_) | Driver::Http(_) => false,
+        };
+        if !asks && !tools.is_empty() {
+            let what = "tools with `invoke` need a worker of the worker protocol (driver.process), which asks for them";
+            return Err(OpenError::Driver { agent: id(), what: what.to_owned() });
+        }
+        Ok(Self { config, harness, translator, tools: Arc::new(tools) })
     }
 }
 

@@ -26,6 +26,9 @@ causeway_store::points! {
     OUTCOME_READ = "engine.outcome.read", Unknown, "a commit whose answer was lost is found in the log";
     RESULT = "engine.result", Serve, "a whole result is about to be kept";
     RESULT_DONE = "engine.result.done", Serve, "a whole result is kept, the event that names it is not";
+    TOOL_RECORDED = "engine.tool.recorded", Serve, "the start of a tool is durable, and it does not run";
+    TOOL_INVOKE = "engine.tool.invoke", Serve, "a tool is about to be run";
+    TOOL_INVOKED = "engine.tool.invoked", Serve, "a tool has run, and what it said is nowhere";
     CANCEL = "engine.cancel", Serve, "a harness is about to be told to leave its turn";
     VOID = "engine.void", Serve, "a pending interrupt is about to be taken back";
     VOID_DONE = "engine.void.done", Serve, "a pending interrupt was taken back, and nobody told";

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use causeway_adapter::worker::ToolLine;
 use causeway_contract::id::{ConversationId, Name, Reference, RunId};
 
 use causeway_store::model::Owner;
@@ -78,6 +79,17 @@ pub struct Turn {
     pub traceparent: Option<String>,
     /// Threads that nothing will start from again; see [`Session::forgot`].
     pub forget: Vec<Arc<str>>,
+    /// The tools that the engine runs for the worker; `None`: there are none.
+    pub tools: Option<Offer>,
+}
+
+/// Tools that a worker may ask for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Offer {
+    /// What the worker says with every call: it tells one that has the run from one that had it.
+    pub generation: u64,
+    /// Their names.
+    pub names: Arc<[String]>,
 }
 
 /// What a turn is asked.
@@ -117,6 +129,11 @@ pub trait Session: Send {
     /// Legal at any time, also before the worker has started and after the end; does not wait.
     fn cancel(&mut self);
 
+    /// Says something to the worker about a tool that it asked for; does not wait, and nobody is told whether it was heard.
+    fn reply(&mut self, line: Vec<u8>) {
+        let _ = line;
+    }
+
     /// Ends the turn by force. When it returns nothing of the turn runs any more.
     async fn stop(&mut self);
 
@@ -145,6 +162,8 @@ pub struct Trouble {
 pub enum Item {
     /// One native item without its line break, closing records included.
     Line(Vec<u8>),
+    /// A tool that the worker asks for; it comes only where one was offered.
+    Tool(ToolLine),
     /// Nothing more will come.
     End(TurnEnd),
 }

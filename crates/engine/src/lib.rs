@@ -15,6 +15,7 @@ mod expiry;
 pub mod failpoint;
 pub mod failure;
 mod feed;
+pub mod gate;
 pub mod harness;
 pub mod http;
 pub mod inspect;

@@ -174,6 +174,7 @@ mod tests {
             input,
             traceparent: None,
             forget: Vec::new(),
+            tools: None,
         }
     }
 

@@ -175,6 +175,7 @@ async fn forget(
             input: TurnInput::Resume("null".to_owned()),
             traceparent: None,
             forget: threads.iter().map(|thread| Arc::clone(&thread.worker_thread)).collect(),
+            tools: None,
         };
         if agent.harness.forget(turn).await {
             gone.extend(threads.into_iter().map(|thread| thread.run_id));

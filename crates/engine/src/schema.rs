@@ -94,7 +94,7 @@ impl ToolSchema {
 
 /// The schemas of an agent's tools, by tool name.
 #[derive(Clone, Default)]
-pub struct Schemas(Arc<BTreeMap<String, ToolSchema>>);
+pub struct Schemas(Arc<BTreeMap<String, Arc<ToolSchema>>>);
 
 /// Names of tools only.
 impl fmt::Debug for Schemas {
@@ -105,7 +105,7 @@ impl fmt::Debug for Schemas {
 
 impl FromIterator<(String, ToolSchema)> for Schemas {
     fn from_iter<I: IntoIterator<Item = (String, ToolSchema)>>(tools: I) -> Self {
-        Self(Arc::new(tools.into_iter().collect()))
+        Self(Arc::new(tools.into_iter().map(|(tool, schema)| (tool, Arc::new(schema))).collect()))
     }
 }
 
@@ -113,6 +113,11 @@ impl Schemas {
     /// Whether no tool has one.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// The schema of a tool.
+    pub fn schema(&self, tool: &str) -> Option<Arc<ToolSchema>> {
+        self.0.get(tool).cloned()
     }
 
     /// The tools that have one.

@@ -27,7 +27,8 @@ use crate::engine::{Active, Agent, Inner, StartRun, Started};
 use crate::error::Error;
 use crate::failpoint::{self, hit};
 use crate::feed::Feed;
-use crate::harness::{Turn, TurnInput};
+use crate::gate::Gate;
+use crate::harness::{Offer, Turn, TurnInput};
 use crate::metrics::count;
 use crate::repair::{Lost, backoff};
 
@@ -96,6 +97,7 @@ pub(crate) async fn begin(
 ) -> Result<Started, Error> {
     let Plan { owner, conversation_id, turn, request, seed, idempotency, input, traceparent, answers } = plan;
     let run_id = clock::new_run_id();
+    let verdicts = agent.translator.verdicts(&turn);
     let opening = agent.translator.open(turn)?;
     let mut coordinator = Coordinator::new(Run {
         run_id: run_id.clone(),
@@ -185,9 +187,14 @@ pub(crate) async fn begin(
         input,
         traceparent,
         forget: stale.iter().map(|stale| Arc::clone(&stale.worker_thread)).collect(),
+        tools: (!agent.tools.is_empty())
+            .then(|| Offer { generation: opened.generation.value(), names: agent.tools.names() }),
     };
-    let drive =
-        Drive::new(Arc::clone(inner), agent, coordinator, opening.adapter, &opened, turn, stale, feed, asked);
+    let tools = Arc::clone(&agent.tools);
+    let gate = Gate::new(run_id.as_str(), tools, agent.translator.options(), opened.generation.value())
+        .decided(verdicts);
+    let (inner_, adapter) = (Arc::clone(inner), opening.adapter);
+    let drive = Drive::new(inner_, agent, coordinator, adapter, &opened, turn, gate, stale, feed, asked);
     tokio::spawn(async move {
         undriven.driven();
         hit(failpoint::DRIVEN);

@@ -2,6 +2,7 @@
 //!
 //! Refuses harnesses that the adapter registry does not know.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use causeway_adapter::recording::Split;
@@ -15,6 +16,7 @@ use causeway_lifecycle::ToolSchemas;
 use crate::clock::UuidIds;
 use crate::config::AgentConfig;
 use crate::error::{Error, OpenError};
+use crate::gate::verdicts::{self, Verdict};
 
 /// Makes the adapters of one agent.
 pub(crate) struct Translator {
@@ -78,6 +80,21 @@ impl Translator {
     /// What the edits of an answer make of their calls.
     pub(crate) fn edits(&self, private: &str, answer: &Answer) -> Vec<Edited> {
         self.harness.edits(private, answer)
+    }
+
+    /// What the projections of the adapter go by.
+    pub(crate) fn options(&self) -> Options {
+        self.options.clone()
+    }
+
+    /// What an answer decides about calls that the gate may be asked for.
+    pub(crate) fn verdicts(&self, turn: &Turn) -> BTreeMap<String, Verdict> {
+        let Turn::Resume(resume) = turn else { return BTreeMap::new() };
+        let edits = match (&resume.answer, &resume.private) {
+            (Some(answer), Some(private)) => self.harness.edits(private, answer),
+            (Some(_) | None, _) => Vec::new(),
+        };
+        verdicts::of(resume, &edits)
     }
 
     /// The schemas that streamed arguments must satisfy.

@@ -228,6 +228,7 @@ async fn native(process: &Process, turn: Turn) -> Vec<Vec<u8>> {
     loop {
         match tokio::time::timeout(PATIENCE, session.next()).await.expect("the turn hangs") {
             Item::Line(line) => lines.push(line),
+            Item::Tool(call) => panic!("nobody offered {}", call.name),
             Item::End(end) => {
                 assert_eq!(end, TurnEnd::Regular);
                 return lines;
@@ -274,6 +275,7 @@ async fn a_pause_is_answered_in_another_process_with_what_the_adapter_builds() {
             input: TurnInput::Message { text: "restart it".to_owned(), context: None, files: None },
             traceparent: None,
             forget: Vec::new(),
+            tools: None,
         };
         let outputs = translate(Translate::Start, &native(&process, turn.clone()).await);
         let state = outputs.iter().find_map(|output| match output {

@@ -1,4 +1,5 @@
-//! The driver `process` against real processes that behave, and misbehave, as they are told (`workers/fake.py`).
+//! The driver `process` against real processes that behave, and misbehave, as they are told (`workers/fake.py`). It is one piece,
+//! since every test stands on the same rig.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -105,6 +106,7 @@ fn message(conversation: &str, text: &str) -> Turn {
         input: TurnInput::Message { text: text.to_owned(), context: None, files: None },
         traceparent: None,
         forget: Vec::new(),
+        tools: None,
     }
 }
 
@@ -115,6 +117,7 @@ async fn next(session: &mut dyn Session) -> Item {
 async fn line(session: &mut dyn Session) -> serde_json::Value {
     match next(session).await {
         Item::Line(line) => serde_json::from_slice(&line).unwrap(),
+        Item::Tool(call) => panic!("nobody offered {}", call.name),
         Item::End(end) => panic!("ended early: {end:?}"),
     }
 }
@@ -128,6 +131,7 @@ async fn drain(session: &mut dyn Session) -> (Vec<String>, TurnEnd) {
                 let line: serde_json::Value = serde_json::from_slice(&line).unwrap();
                 kinds.push(line["kind"].as_str().unwrap().to_owned());
             }
+            Item::Tool(call) => panic!("nobody offered {}", call.name),
             Item::End(end) => return (kinds, end),
         }
     }

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use causeway_engine::Engine;
 use causeway_engine::config::{
     AgentConfig, Driver, OnDisconnect, Pace, ProcessConfig, RecordingConfig, Scope, Settings, Thread,
 };
+use causeway_engine::gate::{Invoke, Tool, command};
 use causeway_engine::http::config::{self as http, Secret};
 use causeway_store::sqlite::Options;
 use causeway_store::{MemoryStore, SqliteStore, Store};
@@ -67,13 +67,13 @@ pub enum OpenError {
         /// What is wrong.
         what: String,
     },
-    /// The schema of a tool cannot be used.
-    #[error("agents.{agent}.tools.{tool}.schema: {what}")]
-    Schema {
+    /// The declaration of a tool cannot be used.
+    #[error("agents.{agent}.{key}: {what}")]
+    Tool {
         /// The agent.
         agent: String,
-        /// The tool.
-        tool: String,
+        /// Where it stands, below the agent.
+        key: String,
         /// What is wrong, and where.
         what: String,
     },
@@ -168,12 +168,14 @@ fn agent_config(id: &str, agent: &config::Agent) -> Result<AgentConfig, OpenErro
             },
         }),
     };
-    let schema = |(tool, file): (&String, &PathBuf)| match config::tools::read(file) {
-        Ok(schema) => Ok((tool.clone(), schema)),
-        Err(what) => Err(OpenError::Schema { agent: id.to_owned(), tool: tool.clone(), what }),
-    };
+    let declared = config::tools::declared(agent).map_err(|faults| {
+        let first = faults.into_iter().next();
+        let config::tools::Fault { key, what } = first.unwrap_or_else(|| unreachable!("a fault has words"));
+        OpenError::Tool { agent: id.to_owned(), key, what }
+    })?;
     Ok(AgentConfig {
-        schemas: agent.schemas.iter().map(schema).collect::<Result<_, _>>()?,
+        tools: gate_tools(id, agent, &declared)?,
+        schemas: declared.schemas.into_iter().collect(),
         name: agent.name.as_deref().map(name).transpose()?,
         thread: if agent.durable { Thread::Durable } else { Thread::Ephemeral },
         deadline: agent.deadline,
@@ -187,6 +189,46 @@ fn agent_config(id: &str, agent: &config::Agent) -> Result<AgentConfig, OpenErro
         limits: agent.limits.clone(),
         ..AgentConfig::new(name(id)?, agent.harness.clone(), driver)
     })
+}
+
+/// The tools that the gateway runs.
+fn gate_tools(
+    id: &str,
+    agent: &config::Agent,
+    declared: &config::tools::Declared,
+) -> Result<BTreeMap<String, Tool>, OpenError> {
+    let mut tools = BTreeMap::new();
+    for (name, tool) in &agent.tools {
+        let at = |key: &str| format!("tools.{name}.invoke.{key}");
+        let fault = |key: String, what| OpenError::Tool { agent: id.to_owned(), key, what };
+        let invoke = match &tool.invoke {
+            None => continue,
+            Some(config::tools::Invoke::Command { argv, env }) => {
+                let mut given = BTreeMap::new();
+                for (variable, value) in env {
+                    let value = secret::resolve(value)
+                        .map_err(|what| fault(at(&format!("command.env.{variable}")), what))?;
+                    given.insert(variable.clone(), value);
+                }
+                Invoke::Command(command::Config { argv: argv.clone(), env: given })
+            }
+            Some(config::tools::Invoke::Http(http)) => {
+                let endpoint = http.endpoint(|key, value| {
+                    header_secret(value).map_err(|what| fault(at(&format!("http.{key}")), what))
+                })?;
+                Invoke::Http(Box::new(endpoint))
+            }
+        };
+        let ready = Tool {
+            approval: tool.approval,
+            sensitive: tool.sensitive.or(declared.sensitive.get(name).copied()).unwrap_or(false),
+            timeout: tool.timeout,
+            max_output: usize::try_from(tool.max_output).unwrap_or(usize::MAX),
+            ..Tool::new(invoke)
+        };
+        tools.insert(name.clone(), ready);
+    }
+    Ok(tools)
 }
 
 fn process_config(agent: &str, process: &config::Process) -> Result<ProcessConfig, OpenError> {
@@ -212,14 +254,18 @@ fn process_config(agent: &str, process: &config::Process) -> Result<ProcessConfi
 
 fn http_config(agent: &str, http: &config::Http) -> Result<http::Config, OpenError> {
     http.endpoint(|key, value| {
-        let secret = match value {
-            // Read again for every run, and now, so that a wrong path shows at the start.
-            EnvValue::File(file) => secret::read(file).map(|_text| Secret::File(file.clone())),
-            EnvValue::Plain(_) | EnvValue::Env(_) => {
-                secret::resolve(value).map(|text| Secret::Value(text.into()))
-            }
-        };
+        let secret = header_secret(value);
         let failed = |what| OpenError::Secret { agent: agent.to_owned(), key: format!("http.{key}"), what };
         secret.map_err(failed)
     })
+}
+
+fn header_secret(value: &EnvValue) -> Result<Secret, String> {
+    match value {
+        // Read again for every request, and now, so that a wrong path shows at the start.
+        EnvValue::File(file) => secret::read(file).map(|_text| Secret::File(file.clone())),
+        EnvValue::Plain(_) | EnvValue::Env(_) => {
+            secret::resolve(value).map(|text| Secret::Value(text.into()))
+        }
+    }
 }

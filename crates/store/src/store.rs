@@ -18,7 +18,7 @@ use causeway_contract::id::{ConversationId, Name, Reference, RunId};
 use causeway_contract::receipt::CommitReceipt;
 use causeway_contract::timestamp::Timestamp;
 
-use crate::error::Error;
+use crate::error::{Error, Refusal};
 use crate::model::{
     Archived, ConsumeInterrupt, Cursor, Deleted, Epoch, Fenced, Final, Generation, Head, Health, Interrupt,
     InterruptCommit, OpenRun, Opened, Orphan, Outcome, Owner, Page, Run, RunFilter, RunPage, StaleThread,
@@ -103,6 +103,21 @@ pub trait Store: Send + Sync + 'static {
 
     /// What became of a run's last write; answered after every write that this store still has in hand.
     async fn outcome(&self, run_id: &RunId<'_>) -> Result<Outcome>;
+
+    /// Whether the run is `generation`'s to write at this moment, and has not ended: asked before something is done that the
+    /// log cannot take back. Where several gateways share a store it is read under this one's lease.
+    ///
+    /// Refuses: `UnknownRun`, `Fenced`, `Ended`.
+    async fn holds(&self, run_id: &RunId<'_>, generation: Generation) -> Result<()> {
+        match self.outcome(run_id).await? {
+            Outcome::Running { generation: current, .. } if current == generation => Ok(()),
+            Outcome::Running { generation: current, .. } => {
+                Err(Refusal::Fenced { given: generation, current }.into())
+            }
+            Outcome::Ended { status, .. } => Err(Refusal::Ended { status }.into()),
+            Outcome::Missing => Err(Refusal::UnknownRun.into()),
+        }
+    }
 
     /// The durable head of a conversation with an agent; `None` is the empty state.
     async fn load_head(

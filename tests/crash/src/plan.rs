@@ -22,7 +22,8 @@ pub fn points() -> impl Iterator<Item = &'static Point> {
 
 /// Whether only a gateway with workers comes to a point.
 fn needs_workers(point: &Point) -> bool {
-    point.name.starts_with("driver.") || matches!(point.name, "engine.forgot" | "store.forgotten")
+    let by_workers = ["driver.", "engine.tool."].iter().any(|part| point.name.starts_with(part));
+    by_workers || matches!(point.name, "engine.forgot" | "store.forgotten")
 }
 
 /// The points that a gateway can come to, with workers or without.

@@ -46,7 +46,7 @@ impl Scene {
     pub fn talks(&self) -> Parts {
         match self {
             Self::Recorded => &[("talk", "hello"), ("tools", "hello"), ("text", "hello")],
-            Self::Live(_) => &[("live", "hello"), ("live", "jot"), ("live", "jot")],
+            Self::Live(_) => &[("live", "hello"), ("live", "greet"), ("live", "jot"), ("live", "jot")],
         }
     }
 
@@ -119,7 +119,8 @@ impl Scene {
             Self::Live(python) => {
                 let script = dir.join("script.json");
                 std::fs::write(&script, script_text(notes).to_string())?;
-                let worker = root().join("examples/deepagents/worker.py");
+                let examples = root().join("examples/deepagents");
+                let worker = examples.join("worker.py");
                 for (agent, more) in
                     [("live", "limits = { result_bytes = \"1KiB\" }"), ("brief", "interrupt_expiry = \"1s\"")]
                 {
@@ -130,6 +131,12 @@ impl Scene {
                          start_timeout = \"120s\"\ncancel_grace = \"10s\"\nmax_workers = 6\nidle_exit = \"3s\"\n"
                     )?;
                 }
+                let (schema, tool) = (examples.join("schemas/greet.json"), examples.join("greet.py"));
+                write!(
+                    settings,
+                    "[agents.live.tools.greet]\nschema = {schema:?}\napproval = \"never\"\ntimeout = \"2m\"\n\
+                     [agents.live.tools.greet.invoke.command]\nargv = [{python:?}, {tool:?}]\n"
+                )?;
             }
         }
         Ok(std::fs::write(dir.join("causeway.toml"), settings)?)
@@ -169,6 +176,7 @@ fn script_text(notes: &Path) -> Value {
     json!({
         "name": "crash", "agent_name": "helper", "delay": 0.002, "piece": 12,
         "tools": ["note", "blocking_note", "request_user_input", "ask_user", "slow_lookup", "big_result"],
+        "gated": ["greet"],
         "interrupt_on": {"note": all, "request_user_input": all},
         "subagents": [{"name": "writer", "description": "Writes", "tools": ["note"], "interrupt_on": {"note": all}}],
         "script": {"writer": [[note("call_w", "{message}")], [{"text": "Written."}]]},
@@ -178,6 +186,7 @@ fn script_text(notes: &Path) -> Value {
             {"when": ["jot"], "answers": [[call("call_j", "blocking_note", json!({"path": notes, "line": "{message}"}))], done]},
             {"when": ["form"], "answers": [[call("call_f", "request_user_input", json!({"prompt": "Where?", "fields": fields}))], done]},
             {"when": ["question"], "answers": [[call("call_q", "ask_user", json!({"question": "Which?"}))], done]},
+            {"when": ["greet"], "answers": [[call("call_t", "greet", json!({"name": "{message}"}))], done]},
             {"when": ["slow"], "answers": [[call("call_s", "slow_lookup", json!({"key": "k", "seconds": 1.0}))], done]},
             {"when": ["big"], "answers": [[call("call_g", "big_result", json!({"lines": 500}))], done]},
             {"when": ["story"], "answers": [[{"text": "Once upon a time there was a gateway that never lost a word of what it was told. ".repeat(12), "delay": 0.02}]]},

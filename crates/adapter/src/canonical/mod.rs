@@ -44,8 +44,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use self::pause::Snapshot;
-use crate::adapter::{Adapter, Close, ItemError, Output, State};
+use crate::adapter::{Adapter, Close, ItemError, Output, State, Told};
 use crate::failure::{self, Failure};
+use crate::gated;
 use crate::ids::Ids;
 use crate::json::Json;
 use crate::metadata::Admitted;
@@ -423,7 +424,8 @@ impl Adapter for Canonical {
             return Err(ItemError::Shape { what: "an object" });
         }
         match line.text("kind") {
-            Some("hello" | "begin") => Ok(()),
+            // What was asked of the gate is told by the gate.
+            Some("hello" | "begin" | "tool") => Ok(()),
             Some("chunk") => {
                 let text = utf8(item)?;
                 let chunk: Chunk<'_> = serde_json::from_str(text)
@@ -445,7 +447,9 @@ impl Adapter for Canonical {
                 self.fail_with(failure::of(line.text("error_type").unwrap_or_default()), None);
                 Ok(())
             }
-            Some(_) => Err(ItemError::Shape { what: "`kind` hello, begin, chunk, end, cancelled or error" }),
+            Some(_) => {
+                Err(ItemError::Shape { what: "`kind` hello, begin, chunk, tool, end, cancelled or error" })
+            }
             None => {
                 let text = utf8(item)?;
                 let event: Given<'_> = serde_json::from_str(text)
@@ -457,6 +461,19 @@ impl Adapter for Canonical {
 
     fn poll(&mut self) -> Option<Output> {
         self.out.pop_front()
+    }
+
+    /// A worker need not tell of a call that the gate runs, so it is counted here.
+    fn tell(&mut self, told: Told) -> Result<(), ItemError> {
+        match told {
+            Told::Claim(_) => {}
+            Told::Event(EventDraft { data: EventData::ToolStarted(start), .. }) => {
+                self.open.push(start.tool_call_id);
+                self.tools = true;
+            }
+            Told::Event(draft) => self.open.retain(|id| Some(id) != gated::ended(&draft.data)),
+        }
+        Ok(())
     }
 
     fn close(&mut self, how: Close) {

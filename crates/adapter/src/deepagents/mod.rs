@@ -406,6 +406,7 @@ impl Adapter for DeepAgents {
             WorkerLine::Hello(_) => ("hello", false),
             WorkerLine::Begin { .. } => ("begin", false),
             WorkerLine::Chunk { .. } => ("chunk", false),
+            WorkerLine::Tool(_) => ("tool", false),
             WorkerLine::End { .. } => ("end", true),
             WorkerLine::Cancelled { .. } => ("cancelled", true),
             WorkerLine::Error { .. } => ("error", true),
@@ -430,6 +431,8 @@ impl Adapter for DeepAgents {
                 self.phase = Phase::Running;
                 self.chunk(&line, item)
             }
+            // Its call and its end are told by the chunks, or by the gate.
+            (Phase::Waiting { .. } | Phase::Running, WorkerLine::Tool(_)) => Ok(()),
             (Phase::Running, WorkerLine::End { .. }) => self.end(&line),
             (Phase::Waiting { .. } | Phase::Running, WorkerLine::Cancelled { .. }) => self.cancelled(&line),
             (Phase::Waiting { .. } | Phase::Running, WorkerLine::Error { error_type, .. }) => {

@@ -70,7 +70,11 @@ fn the_template_worker_in_rust_keeps_every_rule() {
         verdicts(&["--command", &command, "--scenario", SCENARIO, "--timeout", "2m", "--grace", "1m"]);
     assert_eq!((status, of(&told, "FAIL")), (Some(0), Vec::new()));
     let skipped: Vec<String> = of(&told, "skip").iter().map(|check| check["id"].to_string()).collect();
-    assert_eq!(skipped, ["\"heads.no_restore\"", "\"heads.forget\""], "it restores, and keeps everything");
+    assert_eq!(
+        skipped,
+        ["\"heads.no_restore\"", "\"heads.forget\"", "\"gate.asked\""],
+        "it restores, keeps everything, and runs its tools itself"
+    );
 }
 
 #[test]

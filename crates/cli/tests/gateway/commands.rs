@@ -279,6 +279,29 @@ fn config_check_reads_the_schemas_of_tools() {
         let (status, stdout) = check(&tools);
         assert!(status == Some(1) && stdout.starts_with(says), "{tools}: {stdout}");
     }
+    // A snapshot of an MCP server has them all; what the gateway runs needs a worker that can ask.
+    let list = r#"{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}"#;
+    std::fs::write(place("mcp.json"), list).unwrap();
+    std::fs::write(place("page.json"), r#"{"tools":[],"nextCursor":"2"}"#).unwrap();
+    let from = |file: &str| format!("tools_from = {:?}\n", place(file));
+    assert_eq!(check(&from("mcp.json")).0, Some(0));
+    for (tools, says) in [
+        (
+            from("page.json"),
+            "DIR/causeway.toml: agents.a.tools_from: DIR/page.json: it is one page of several",
+        ),
+        (
+            format!("{}tools.u.invoke.command.argv = [\"x\"]\n", from("mcp.json")),
+            "DIR/causeway.toml: agents.a.tools.u: `schema` is missing",
+        ),
+        (
+            format!("{}tools.t.invoke.command.argv = [\"x\"]\n", from("mcp.json")),
+            "DIR/causeway.toml: agents.a.tools.t.invoke: needs a worker of the worker protocol",
+        ),
+    ] {
+        let (status, stdout) = check(&tools);
+        assert!(status == Some(1) && stdout.starts_with(says), "{tools}: {stdout}");
+    }
     // The gateway does not start on it either.
     check(&tool("t", "bad.json"));
     let (status, _, stderr) = run(&["serve", "--config", &place("causeway.toml"), "--data", &place("data")]);

@@ -143,6 +143,7 @@ mod tests {
             input,
             traceparent: None,
             forget: Vec::new(),
+            tools: None,
         }
     }
 

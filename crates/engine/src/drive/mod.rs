@@ -4,6 +4,7 @@
 //! is ready into one append, and does not read the harness while too much is unwritten.
 
 mod perform;
+mod tools;
 mod write;
 
 use std::collections::VecDeque;
@@ -26,10 +27,12 @@ use crate::engine::{Agent, Inner};
 use crate::failpoint::{self, hit};
 use crate::failure::Failure;
 use crate::feed::Feed;
+use crate::gate::Gate;
 use crate::harness::{Item, Session, Turn, TurnEnd};
 use crate::metrics::count;
 use crate::repair::Lost;
 use crate::uncertain::Why;
+use tools::{Invocations, Ran};
 use write::Write;
 
 /// Everything that one run consists of while it is driven.
@@ -46,6 +49,8 @@ pub(crate) struct Drive {
     adapter: Box<dyn Adapter>,
     session: Box<dyn Session>,
     session_over: bool,
+    gate: Gate,
+    invocations: Invocations,
     feed: Arc<Feed>,
     cancel: watch::Receiver<Option<CancelReason>>,
     cancel_seen: bool,
@@ -78,6 +83,7 @@ enum Wake {
     Deadline,
     GraceOver,
     Idle,
+    Ran(String, Ran),
     Item(Item),
 }
 
@@ -90,6 +96,7 @@ impl Drive {
         adapter: Box<dyn Adapter>,
         opened: &Open,
         turn: Turn,
+        gate: Gate,
         stale: Vec<StaleThread>,
         feed: Arc<Feed>,
         cancel: watch::Receiver<Option<CancelReason>>,
@@ -112,6 +119,8 @@ impl Drive {
             adapter,
             session: agent.harness.begin(turn),
             session_over: false,
+            gate,
+            invocations: Invocations::new(),
             feed,
             cancel,
             cancel_seen: false,
@@ -193,8 +202,8 @@ impl Drive {
     async fn wait(&mut self) -> Wake {
         let cancelling = self.coordinator.stage() == Stage::Cancelling;
         let reading = !self.session_over && !self.is_full();
-        if !reading {
-            // Silence is only held against a harness that is being listened to.
+        if !reading || !self.invocations.is_empty() {
+            // Silence is only held against a harness that is being listened to, and that waits for nothing of ours.
             self.idle_since = Instant::now();
         }
         let idle_at = self.idle_since + self.agent.config.idle_timeout;
@@ -210,8 +219,9 @@ impl Drive {
             () = tokio::time::sleep_until(grace_over), if cancelling => Wake::GraceOver,
             () = tokio::time::sleep_until(self.deadline), if !cancelling => Wake::Deadline,
             written = Write::wait(&mut self.write), if self.write.is_some() => Wake::Written(written),
+            Some((id, ran)) = self.invocations.next(), if !self.invocations.is_empty() => Wake::Ran(id, ran),
             item = self.session.next(), if reading => Wake::Item(item),
-            () = tokio::time::sleep_until(idle_at), if reading && !cancelling => Wake::Idle,
+            () = tokio::time::sleep_until(idle_at), if reading && !cancelling && self.invocations.is_empty() => Wake::Idle,
         }
     }
 
@@ -243,6 +253,12 @@ impl Drive {
                     self.refuse(&error);
                 }
             }
+            Wake::Item(Item::Tool(line)) => {
+                hit(failpoint::LINE);
+                self.idle_since = Instant::now();
+                self.asked(line).await;
+            }
+            Wake::Ran(id, ran) => self.ran(id, ran).await,
             Wake::Item(Item::End(end)) => {
                 self.session_over = true;
                 self.end(end).await;
@@ -270,9 +286,15 @@ impl Drive {
     async fn pump(&mut self) {
         while let Some(output) = self.adapter.poll() {
             match output {
-                Output::Draft(draft) => self.tell(Signal::Draft(draft)),
+                Output::Draft(draft) => {
+                    let mut effects = Vec::new();
+                    self.gate.see(&draft, &mut effects);
+                    self.tell(Signal::Draft(draft));
+                    self.heed(effects);
+                }
                 Output::State(state) => {
-                    self.tell(Signal::State(Head { reference: state.head, private: Some(state.private) }));
+                    let private = Some(self.gate.remember(state.private));
+                    self.tell(Signal::State(Head { reference: state.head, private }));
                 }
                 Output::Result(whole) => self.keep_result(whole).await,
             }

@@ -68,6 +68,7 @@ impl Drive {
                 Effect::CancelHarness(reason) => {
                     hit(failpoint::CANCEL);
                     tracing::info!(run_id = %self.run_id, %reason, "the turn is cancelled");
+                    self.leave_tools();
                     self.session.cancel();
                     self.grace_over = Some(Instant::now() + self.agent.harness.cancel_grace());
                     if self.session_over {
@@ -75,7 +76,10 @@ impl Drive {
                         self.tell(Signal::Closed);
                     }
                 }
-                Effect::StopHarness => self.stop_session().await,
+                Effect::StopHarness => {
+                    self.leave_tools();
+                    self.stop_session().await;
+                }
                 Effect::Reject(rejection) => {
                     self.why = Some(Why::EventRefused);
                     self.note(rejection);
@@ -125,7 +129,7 @@ impl Drive {
     }
 
     /// Waits until everything decided so far is durable.
-    async fn flush(&mut self) -> bool {
+    pub(super) async fn flush(&mut self) -> bool {
         loop {
             self.begin_write();
             if self.write.is_none() {
@@ -140,6 +144,9 @@ impl Drive {
     }
 
     async fn commit(&mut self, commit: Commit) {
+        // What a tool does after the terminal could be told nowhere.
+        self.leave_tools();
+        self.invocations.end().await;
         if !self.flush().await {
             self.tell(Signal::AppendFailed);
             return;
@@ -344,6 +351,7 @@ impl Drive {
     }
 
     fn close(&mut self, how: Closing) {
+        self.leave_tools();
         let stage = self.coordinator.stage();
         let code = self.code.as_ref().map(Code::as_str);
         tracing::info!(run_id = %self.run_id, ?stage, code, "run over");
@@ -380,10 +388,15 @@ impl Drive {
 
     /// After the end: hears the session out, so that its worker can serve the next turn.
     pub(super) async fn leave(mut self) {
+        self.invocations.end().await;
         let last_words = async {
             while !self.session_over {
                 match self.session.next().await {
                     crate::harness::Item::Line(_) => count(&self.inner.metrics.late, 1),
+                    crate::harness::Item::Tool(line) => {
+                        count(&self.inner.metrics.late, 1);
+                        self.asked(line).await;
+                    }
                     crate::harness::Item::End(_) => self.session_over = true,
                 }
             }

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use super::config::Url;
 use super::connect::Dialer;
-use super::turn::Closing;
+use super::send::Closing;
 
 /// The most that status and headers may be.
 const READ_BUFFER: usize = 16 << 10;

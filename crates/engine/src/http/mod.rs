@@ -15,6 +15,8 @@ mod connect;
 mod cut;
 pub mod fetch;
 mod request;
+mod send;
+pub mod tool;
 mod turn;
 
 use std::sync::Arc;
@@ -76,10 +78,7 @@ pub enum Fault {
 /// What is wrong with it.
 pub fn check(harness_id: &str, thread: Thread, config: &Config) -> Result<Shape, Fault> {
     let shape = config.shape.unwrap_or_else(|| Shape::of(harness_id));
-    let secrets = config.bearer.is_some() || !config.headers.is_empty();
-    if secrets && !config.url.is_tls() && !config.url.is_loopback() && !config.plaintext {
-        return Err(Fault::Plaintext { host: config.url.host.clone() });
-    }
+    encrypted(config)?;
     if config.body.as_deref().is_some_and(|body| !is_object(body)) {
         return Err(Fault::Body);
     }
@@ -88,6 +87,15 @@ pub fn check(harness_id: &str, thread: Thread, config: &Config) -> Result<Shape,
         return Err(Fault::Forgetful { names_thread: shape.names_thread() });
     }
     Ok(shape)
+}
+
+/// Whether secrets stay secret on the way.
+pub(crate) fn encrypted(config: &Config) -> Result<(), Fault> {
+    let secrets = config.bearer.is_some() || !config.headers.is_empty();
+    if secrets && !config.url.is_tls() && !config.url.is_loopback() && !config.plaintext {
+        return Err(Fault::Plaintext { host: config.url.host.clone() });
+    }
+    Ok(())
 }
 
 impl Http {

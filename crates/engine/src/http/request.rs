@@ -183,6 +183,7 @@ mod tests {
             input,
             traceparent: None,
             forget: Vec::new(),
+            tools: None,
         }
     }
 

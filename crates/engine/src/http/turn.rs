@@ -8,15 +8,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use async_trait::async_trait;
-use causeway_adapter::worker::WorkerLine;
+use causeway_adapter::worker::{ToolLine, WorkerLine};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1;
-use hyper::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue, USER_AGENT,
-};
-use hyper::{Method, Request, Response};
-use hyper_util::rt::TokioIo;
+use hyper::header::HeaderName;
+use hyper::{Request, Response};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -24,15 +20,13 @@ use tokio::time::{sleep, timeout};
 use super::answer::{self, Readable};
 use super::config::Shape;
 use super::cut::Cutter;
-use super::{Endpoint, request};
+use super::{Endpoint, request, send};
 use crate::failure::Failure;
 use crate::harness::{Item, Session, Trouble, Turn, TurnEnd};
 use crate::process::running::{Wish, ask, wished};
 
 /// Items that wait for the engine.
 const AHEAD: usize = 8;
-/// The most that status and headers may be, and that is read from the connection at once.
-const READ_BUFFER: usize = 64 << 10;
 
 /// The engine's end of a turn; the other end is a task that holds the connection.
 #[derive(Debug)]
@@ -138,23 +132,9 @@ async fn talk(
 ) -> Result<TurnEnd, Fault> {
     let config = &endpoint.config;
     let request = prepare(endpoint, turn).await?;
-    let unreachable = |why: String| Fault::new(Failure::HarnessUnavailable, why);
-    let dialled = timeout(config.connect_timeout, endpoint.dialer.dial()).await;
-    let stream = dialled
-        .map_err(|_elapsed| {
-            unreachable("it did not take the connection within `connect_timeout`".to_owned())
-        })?
-        .map_err(|error| unreachable(format!("cannot connect: {error}")))?;
-    let mut builder = http1::Builder::new();
-    builder.max_buf_size(READ_BUFFER);
-    let (mut sender, connection) = builder
-        .handshake::<_, Full<Bytes>>(TokioIo::new(stream))
-        .await
-        .map_err(|error| unreachable(format!("cannot connect: {error}")))?;
-    let connection = tokio::spawn(async move {
-        let _ = connection.await; // what breaks it shows in the answer too
-    });
-    let _closed_with_the_turn = Closing(connection);
+    let opened = send::open(&endpoint.dialer, config.connect_timeout).await;
+    let (mut sender, _closed_with_the_turn) =
+        opened.map_err(|why| Fault::new(Failure::HarnessUnavailable, why))?;
     told.sent.store(true, Ordering::SeqCst);
     let answered = timeout(config.response_timeout, sender.send_request(request)).await;
     let response = answered
@@ -247,6 +227,7 @@ fn refusal(line: &[u8], turn: &Turn) -> Option<Failure> {
         Ok(
             WorkerLine::Begin { run_id, .. }
             | WorkerLine::Chunk { run_id }
+            | WorkerLine::Tool(ToolLine { run_id, .. })
             | WorkerLine::End { run_id, .. }
             | WorkerLine::Cancelled { run_id, .. },
         ) => {
@@ -266,29 +247,13 @@ async fn prepare(endpoint: &Endpoint, turn: &Turn) -> Result<Request<Full<Bytes>
         Fault::new(Failure::RequestRefused, "a request of its shape cannot say what the turn is asked")
     })?;
     let unsaid = |why: String| Fault::new(Failure::HarnessUnavailable, why);
-    let mut request = Request::new(Full::new(Bytes::from(body)));
-    *request.method_mut() = Method::POST;
-    *request.uri_mut() =
-        config.url.target.parse().map_err(|_| unsaid("its path cannot be asked for".to_owned()))?;
+    let mut request = send::post(config, body, ACCEPTED).await.map_err(unsaid)?;
     let headers = request.headers_mut();
-    let text =
-        |value: &str| HeaderValue::from_str(value).map_err(|_| unsaid("a header cannot be said".to_owned()));
-    headers.insert(HOST, text(&config.url.authority)?);
-    headers.insert(USER_AGENT, HeaderValue::from_static(concat!("causeway/", env!("CARGO_PKG_VERSION"))));
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(ACCEPT, HeaderValue::from_static(ACCEPTED));
-    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     if matches!(endpoint.shape, Shape::AgentCoreRuntime | Shape::AgentCoreHarness) {
-        headers.insert(AGENTCORE_SESSION, text(&thread)?);
+        headers.insert(AGENTCORE_SESSION, send::text(&thread).map_err(unsaid)?);
     }
     if let Some(traceparent) = &turn.traceparent {
-        headers.insert(TRACEPARENT, text(traceparent)?);
-    }
-    for (name, secret) in &config.headers {
-        headers.insert(name.clone(), secret.header("").await.map_err(unsaid)?);
-    }
-    if let Some(bearer) = &config.bearer {
-        headers.insert(AUTHORIZATION, bearer.header("Bearer ").await.map_err(unsaid)?);
+        headers.insert(TRACEPARENT, send::text(traceparent).map_err(unsaid)?);
     }
     Ok(request)
 }
@@ -297,12 +262,3 @@ const ACCEPTED: &str =
     "text/event-stream, application/x-ndjson, application/vnd.amazon.eventstream, application/json;q=0.5";
 const AGENTCORE_SESSION: HeaderName = HeaderName::from_static("x-amzn-bedrock-agentcore-runtime-session-id");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-
-/// A connection that is closed when the turn is over.
-pub(super) struct Closing(pub(super) JoinHandle<()>);
-
-impl Drop for Closing {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}

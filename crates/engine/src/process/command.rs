@@ -3,9 +3,10 @@
 //!
 //! Refuses words it does not know: a misspelt `{conversatoin}` would put all conversations into one file.
 
-use std::ffi::OsString;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 use tokio::process::Command;
@@ -73,17 +74,33 @@ pub(super) fn check(config: &ProcessConfig) -> Result<(), Fault> {
 pub(super) fn build(config: &ProcessConfig, data_dir: &Path, agent_id: &str, turn: &Turn) -> Command {
     let fill = |argument: &str| fill(argument, data_dir, agent_id, turn);
     let mut arguments = config.command.iter();
-    let mut command = Command::new(fill(arguments.next().map_or("", String::as_str)));
-    command.args(arguments.map(|argument| fill(argument))).env_clear();
+    let program = fill(arguments.next().map_or("", String::as_str));
+    clean(program, arguments.map(|argument| fill(argument)), &config.env, data_dir)
+}
+
+/// A command whose environment is empty but for what is inherited by name, what is given, and the mark by which it is found.
+pub(crate) fn clean(
+    program: impl AsRef<OsStr>,
+    arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    env: &BTreeMap<String, String>,
+    data_dir: &Path,
+) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments).env_clear();
     for name in INHERITED {
         if let Some(value) = std::env::var_os(name) {
             command.env(name, value);
         }
     }
-    command.envs(&config.env);
-    // Last, so that nothing configured hides it: a worker is known by it even if its gateway died before it was written down.
-    command.env(MARK, mark(&data_dir.join("workers")));
+    command.envs(env);
+    // Last, so that nothing configured hides it: a process is known by it even if its gateway died before it was written down.
+    command.env(MARK, mark(&workers_dir(data_dir)));
     command
+}
+
+/// Where processes are written down, and where workers keep their states if their command says so.
+pub(crate) fn workers_dir(data_dir: &Path) -> PathBuf {
+    data_dir.join("workers")
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -156,7 +173,7 @@ fn fill(argument: &str, data_dir: &Path, agent_id: &str, turn: &Turn) -> OsStrin
 const LONGEST_NAME: usize = 96;
 
 /// An id as a file name: different ids give different names, on file systems that ignore case too; none is `..`, an option or a path.
-pub(super) fn file_name(id: &str) -> String {
+pub(crate) fn file_name(id: &str) -> String {
     let mut name = String::with_capacity(id.len());
     for (at, byte) in id.bytes().enumerate() {
         match byte {
@@ -219,6 +236,7 @@ mod tests {
             input: TurnInput::Resume("null".to_owned()),
             traceparent: None,
             forget: Vec::new(),
+            tools: None,
         }
     }
 

@@ -42,7 +42,9 @@ use crate::config::ProcessConfig;
 use crate::harness::{Harness, Session, Turn};
 
 pub use command::Fault as CommandFault;
+pub(crate) use command::{clean as clean_command, file_name, workers_dir};
 pub use record::ReapError;
+pub(crate) use record::{Record, kill_group, make_dir};
 
 use self::pool::Pool;
 use self::running::Running;

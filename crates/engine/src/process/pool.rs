@@ -109,7 +109,7 @@ impl Pool {
 
     /// Where workers are written down, and where they keep their states if their command says so.
     pub fn records_dir(&self) -> PathBuf {
-        self.data_dir.join("workers")
+        command::workers_dir(&self.data_dir)
     }
 
     pub fn workers(&self) -> usize {

@@ -43,7 +43,7 @@ const SUFFIX: &str = "pid";
 
 /// The record of a worker that runs. Removed by [`Record::remove`] once its group is gone.
 #[derive(Debug)]
-pub(super) struct Record {
+pub(crate) struct Record {
     path: PathBuf,
 }
 
@@ -56,7 +56,7 @@ struct Entry {
 
 impl Record {
     /// Writes down a worker of ours that has just been started and leads its group. Durable when it returns.
-    pub(super) fn write(dir: &Path, agent: &str, pid: i32) -> io::Result<Self> {
+    pub(crate) fn write(dir: &Path, agent: &str, pid: i32) -> io::Result<Self> {
         make_dir(dir)?;
         let leader = proc::stat(pid).unwrap_or(Stat { pid, group: pid, session: 0, started: 0, gone: false });
         let entry = Entry { leader, boot: proc::boot().unwrap_or_default() };
@@ -72,13 +72,13 @@ impl Record {
     }
 
     /// The worker and its group are gone. A record that stays because this fails is harmless: it names a process that is not there.
-    pub(super) fn remove(self) {
+    pub(crate) fn remove(self) {
         let _ = fs::remove_file(&self.path);
     }
 }
 
 /// Makes a directory for us alone.
-pub(super) fn make_dir(dir: &Path) -> io::Result<()> {
+pub(crate) fn make_dir(dir: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
@@ -176,7 +176,7 @@ async fn end(entry: &Entry) -> Result<(), ReapError> {
 }
 
 /// Kills a process group. The caller knows it to be the right one.
-pub(super) fn kill_group(group: i32) -> io::Result<()> {
+pub(crate) fn kill_group(group: i32) -> io::Result<()> {
     // 0 would mean our own group, 1 and what is below zero everybody.
     match (group > 1).then(|| Pid::from_raw(group)).flatten() {
         Some(pid) => Ok(kill_process_group(pid, Signal::KILL)?),

@@ -2,6 +2,8 @@
 //!
 //! Refuses a request that is longer than a line may be: no worker would read it.
 
+use std::fmt::Write as _;
+
 use causeway_adapter::json::write_string;
 use causeway_adapter::worker::MAX_LINE;
 
@@ -36,6 +38,11 @@ pub(crate) fn turn(turn: &Turn) -> Option<Vec<u8>> {
     if let Some(traceparent) = &turn.traceparent {
         text(&mut out, "traceparent", traceparent);
     }
+    if let Some(offer) = &turn.tools {
+        let _ = write!(out, ",\"tools\":{{\"generation\":{},\"names\":", offer.generation); // to a string: never fails
+        list(&mut out, offer.names.iter().map(String::as_str));
+        out.push('}');
+    }
     out.push_str("}\n");
     (out.len() <= MAX_LINE).then(|| out.into_bytes())
 }
@@ -50,15 +57,21 @@ pub(super) fn cancel(turn: &Turn) -> Vec<u8> {
 
 /// `forget`.
 pub(super) fn forget(turn: &Turn) -> Vec<u8> {
-    let mut out = String::from("{\"op\":\"forget\",\"thread_ids\":[");
-    for (at, thread) in turn.forget.iter().enumerate() {
+    let mut out = String::from("{\"op\":\"forget\",\"thread_ids\":");
+    list(&mut out, turn.forget.iter().map(|thread| &**thread));
+    out.push_str("}\n");
+    out.into_bytes()
+}
+
+fn list<'t>(out: &mut String, texts: impl Iterator<Item = &'t str>) {
+    out.push('[');
+    for (at, one) in texts.enumerate() {
         if at > 0 {
             out.push(',');
         }
-        write_string(thread, &mut out);
+        write_string(one, out);
     }
-    out.push_str("]}\n");
-    out.into_bytes()
+    out.push(']');
 }
 
 fn text(out: &mut String, key: &str, value: &str) {
@@ -79,6 +92,9 @@ fn json(out: &mut String, key: &str, value: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+
+    use crate::harness::Offer;
     use causeway_contract::id::{ConversationId, Name, Reference, RunId};
 
     fn example(input: TurnInput) -> Turn {
@@ -93,6 +109,7 @@ mod tests {
             input,
             traceparent: None,
             forget: vec!["t0".into(), "t-1".into()],
+            tools: None,
         }
     }
 
@@ -121,6 +138,19 @@ mod tests {
         assert_eq!(
             line(&resume),
             "{\"op\":\"resume\",\"run_id\":\"r\\\"1\",\"thread_id\":\"t1\",\"base\":\"t0:h\",\"resume\":{\"decisions\":[]},\"traceparent\":\"00-aa-bb-01\"}\n"
+        );
+    }
+
+    #[test]
+    fn tools_are_offered_with_the_generation_of_the_run() {
+        let mut turn = example(TurnInput::Resume("1".to_owned()));
+        turn.base = Some(Reference::new("h".to_owned()).unwrap());
+        turn.tools = Some(Offer { generation: 3, names: Arc::from(["a".to_owned(), "b\"".to_owned()]) });
+        assert!(
+            line(&turn)
+                .ends_with(",\"resume\":1,\"tools\":{\"generation\":3,\"names\":[\"a\",\"b\\\"\"]}}\n"),
+            "{}",
+            line(&turn)
         );
     }
 

@@ -34,6 +34,8 @@ pub(crate) enum Wish {
 pub(crate) struct Running {
     items: mpsc::Receiver<Item>,
     wish: watch::Sender<Wish>,
+    /// What the engine says about tools; as many as calls run at once.
+    replies: mpsc::UnboundedSender<Vec<u8>>,
     told: Arc<Told>,
     pool: Arc<Pool>,
     task: Option<JoinHandle<()>>,
@@ -46,6 +48,7 @@ pub(crate) struct Play {
     pub turn: Turn,
     pub out: mpsc::Sender<Item>,
     pub wishes: watch::Receiver<Wish>,
+    pub replies: mpsc::UnboundedReceiver<Vec<u8>>,
     pub told: Arc<Told>,
 }
 
@@ -81,7 +84,7 @@ impl Play {
         request: Vec<u8>,
     ) -> (TurnEnd, M, Option<Worker>) {
         let mut talk = Talk::new(worker, manners, request);
-        match talk.on(&self.out, &mut self.wishes).await {
+        match talk.on(&self.out, &mut self.wishes, &mut self.replies).await {
             Verdict::Closed(end) => (end, talk.manners, Some(talk.worker)),
             Verdict::Kill(end, why) => {
                 if let Some(why) = why {
@@ -124,14 +127,15 @@ impl Running {
     {
         let (out, items) = mpsc::channel(AHEAD);
         let (wish, wishes) = watch::channel(Wish::Go);
+        let (replies, replied) = mpsc::unbounded_channel();
         let told = Arc::new(Told::default());
         let (pool_, told_, last) = (Arc::clone(&pool), Arc::clone(&told), out.clone());
-        let played = play(Play { pool: pool_, turn, out, wishes, told: told_ });
+        let played = play(Play { pool: pool_, turn, out, wishes, replies: replied, told: told_ });
         let task = tokio::spawn(async move {
             let end = played.await;
             let _ = last.send(Item::End(end)).await; // nobody listens any more: nobody is told
         });
-        Self { items, wish, told, pool, task: Some(task) }
+        Self { items, wish, replies, told, pool, task: Some(task) }
     }
 }
 
@@ -143,6 +147,10 @@ impl Session for Running {
 
     fn cancel(&mut self) {
         ask(&self.wish, Wish::Cancel);
+    }
+
+    fn reply(&mut self, line: Vec<u8>) {
+        let _ = self.replies.send(line); // a worker that is gone need not know
     }
 
     async fn stop(&mut self) {

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use causeway_adapter::worker::ToolLine;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
@@ -42,6 +43,8 @@ pub(crate) trait Manners: Send {
 pub(crate) enum Step {
     /// The engine gets it.
     Pass(Vec<u8>),
+    /// The engine gets it as what it is: a tool that is asked for.
+    Ask(ToolLine),
     /// The engine gets it, and then the end.
     Close(Vec<u8>),
     /// It says nothing about this turn.
@@ -88,7 +91,12 @@ impl<M: Manners> Talk<M> {
     }
 
     /// Talks until the turn is over.
-    pub async fn on(&mut self, out: &mpsc::Sender<Item>, wishes: &mut watch::Receiver<Wish>) -> Verdict {
+    pub async fn on(
+        &mut self,
+        out: &mpsc::Sender<Item>,
+        wishes: &mut watch::Receiver<Wish>,
+        replies: &mut mpsc::UnboundedReceiver<Vec<u8>>,
+    ) -> Verdict {
         let mut pending: Option<Item> = None;
         let mut closed: Option<Verdict> = None;
         let mut next_wish = Wish::Cancel;
@@ -127,6 +135,7 @@ impl<M: Manners> Talk<M> {
                     // It is about to die, or it closed its stdin: what it still says is read, the end of stdout decides.
                     Err(_broken) => self.outbox.clear(),
                 },
+                Some(reply) = replies.recv() => self.send(reply),
                 room = out.reserve(), if pending.is_some() => match (room, pending.take()) {
                     (Ok(room), Some(item)) => room.send(item),
                     (Ok(_), None) => {}
@@ -136,6 +145,10 @@ impl<M: Manners> Talk<M> {
                     Step::Pass(line) => {
                         hit(failpoint::WORKER_LINE);
                         pending = Some(Item::Line(line));
+                    }
+                    Step::Ask(call) => {
+                        hit(failpoint::WORKER_LINE);
+                        pending = Some(Item::Tool(call));
                     }
                     Step::Close(line) => {
                         hit(failpoint::CLOSING_LINE);

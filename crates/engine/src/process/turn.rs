@@ -27,6 +27,7 @@ pub(super) async fn play(mut play: Play) -> TurnEnd {
         play.log(&"the request does not fit into a line of the protocol");
         return TurnEnd::Failed(Failure::RequestRefused);
     };
+    let plain = request::turn(&Turn { tools: None, ..play.turn.clone() }).unwrap_or_else(|| request.clone());
     let (turn, told) = (play.turn.clone(), Arc::clone(&play.told));
     let mut may_be_kept = true;
     let (end, left) = loop {
@@ -39,8 +40,11 @@ pub(super) async fn play(mut play: Play) -> TurnEnd {
             Err(end) => return end,
         };
         let was_kept = worker.served;
-        let manners = Protocol { turn: &turn, told: &told, begun: false };
-        let (end, Protocol { begun, .. }, left) = play.talk(worker, manners, request.clone()).await;
+        // Nothing is offered to a worker that would not know what it is.
+        let offered = turn.tools.is_some() && worker.asks;
+        let request = if offered { request.clone() } else { plain.clone() };
+        let manners = Protocol { turn: &turn, told: &told, offered, begun: false };
+        let (end, Protocol { begun, .. }, left) = play.talk(worker, manners, request).await;
         // It was dying when it was taken. It began nothing (worker protocol, rule 1), so another one may.
         may_be_kept = false;
         if !(was_kept && !begun && matches!(end, TurnEnd::Broken)) {
@@ -84,6 +88,8 @@ pub(super) async fn forget(pool: &Arc<Pool>, turn: &Turn) -> bool {
 struct Protocol<'a> {
     turn: &'a Turn,
     told: &'a Told,
+    /// Whether it was offered tools.
+    offered: bool,
     begun: bool,
 }
 
@@ -119,10 +125,14 @@ impl Manners for Protocol<'_> {
                 self.begun = true;
                 Step::Pass(line)
             }
-            WorkerLine::Chunk { .. } | WorkerLine::End { .. } if !self.begun => {
+            WorkerLine::Chunk { .. } | WorkerLine::Tool(_) | WorkerLine::End { .. } if !self.begun => {
                 Step::kill(Failure::OutputMalformed, "it went on with a turn that it had not begun")
             }
             WorkerLine::Chunk { .. } => Step::Pass(line),
+            WorkerLine::Tool(_) if !self.offered => {
+                Step::kill(Failure::OutputMalformed, "it asked for a tool that nobody offered")
+            }
+            WorkerLine::Tool(call) => Step::Ask(call),
             WorkerLine::End { .. } | WorkerLine::Cancelled { .. } => Step::Close(line),
             WorkerLine::Error { error_type, .. } => {
                 if let Some(name) = identifier(&error_type) {

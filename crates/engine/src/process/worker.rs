@@ -112,6 +112,8 @@ pub(crate) struct Worker {
     pub forgets: bool,
     /// Whether it was kept after a turn.
     pub served: bool,
+    /// Whether it may ask for tools.
+    pub asks: bool,
     /// Where it stands, if it holds a conversation itself.
     pub stand: Option<Stand>,
     /// What it may write while it is idle.
@@ -192,6 +194,7 @@ impl Worker {
             record: None,
             forgets: false,
             served: false,
+            asks: false,
             stand: None,
             is_harmless: greeting.is_harmless(),
             stderr: Stderr::drain(stderr),
@@ -237,6 +240,7 @@ impl Worker {
             return Err(StartError::NoRestore);
         }
         self.forgets = hello.forget;
+        self.asks = hello.tools;
         Ok(())
     }
 
@@ -371,6 +375,7 @@ fn is_nobodys_error(line: &[u8]) -> bool {
             WorkerLine::Hello(_)
             | WorkerLine::Begin { .. }
             | WorkerLine::Chunk { .. }
+            | WorkerLine::Tool(_)
             | WorkerLine::End { .. }
             | WorkerLine::Cancelled { .. },
         )

@@ -33,6 +33,7 @@ pub fn turn() -> Turn {
         input: TurnInput::Message { text: "hello".to_owned(), context: None, files: None },
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
         forget: Vec::new(),
+        tools: None,
     }
 }
 
@@ -50,6 +51,7 @@ pub async fn all(session: &mut dyn Session) -> (Vec<String>, TurnEnd) {
     loop {
         match next(session).await {
             Item::Line(line) => lines.push(String::from_utf8_lossy(&line).into_owned()),
+            Item::Tool(call) => panic!("nobody offered {}", call.name),
             Item::End(end) => return (lines, end),
         }
     }

@@ -131,8 +131,10 @@ pub struct Agent {
     pub allow_files: bool,
     /// Bounds of one run.
     pub limits: Limits,
-    /// `tools.NAME.schema`: the file with the JSON Schema of a tool's arguments, by tool name.
-    pub schemas: BTreeMap<String, PathBuf>,
+    /// `tools_from`: the snapshot of an MCP server's `tools/list`.
+    pub tools_from: Option<PathBuf>,
+    /// `tools.NAME`, by tool name.
+    pub tools: BTreeMap<String, tools::Tool>,
     /// Where the native stream comes from.
     pub driver: Driver,
 }

@@ -4,6 +4,7 @@
 
 mod auth;
 mod http;
+mod tools;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -133,19 +134,7 @@ fn agent(name: &str, section: &mut Section<'_, '_>) -> Option<Agent> {
     if section.flag("allow_config_override") == Some(true) {
         section.fault("allow_config_override", "is not part of this build; leave it out or set it to false");
     }
-    let mut schemas = BTreeMap::new();
-    section.each("tools", |tool, section| {
-        if check_id(tool, Limits::DEFAULT.id_bytes).is_err() {
-            section.here("a tool's name is not empty, has at most 256 bytes, no control characters and no space at either end");
-        }
-        match section.path("schema") {
-            Some(file) => {
-                schemas.insert(tool.to_owned(), file);
-            }
-            None if section.has("schema") => {}
-            None => section.here("`schema` is missing; name the file with the JSON Schema of the tool's arguments"),
-        }
-    });
+    let tools = tools::tools(section);
     let display = section.text("name");
     if let Some(display) = &display
         && check_id(display, Limits::DEFAULT.id_bytes).is_err()
@@ -186,7 +175,8 @@ fn agent(name: &str, section: &mut Section<'_, '_>) -> Option<Agent> {
         interrupt_expiry: section.duration("interrupt_expiry", true),
         allow_files: section.flag("allow_files").unwrap_or(false),
         limits,
-        schemas,
+        tools_from: section.path("tools_from"),
+        tools,
         driver: drivers.into_iter().next()?,
     })
 }

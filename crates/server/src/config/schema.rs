@@ -94,8 +94,31 @@ const AGENT: &[Key] = &[
     leaf("allow_files"),
     leaf("allow_config_override"),
     table("limits", LIMITS),
-    Key { name: "tools", kind: Kind::Named(&[leaf("schema")]) },
+    leaf("tools_from"),
+    Key { name: "tools", kind: Kind::Named(TOOL) },
     table("driver", &[table("process", PROCESS), table("http", HTTP), table("recording", RECORDING)]),
+];
+
+const TOOL: &[Key] = &[
+    leaf("schema"),
+    leaf("schema_json"),
+    leaf("approval"),
+    leaf("sensitive"),
+    leaf("timeout"),
+    leaf("max_output"),
+    table("invoke", &[table("command", TOOL_COMMAND), table("http", TOOL_HTTP)]),
+];
+
+const TOOL_COMMAND: &[Key] = &[leaf("argv"), Key { name: "env", kind: Kind::Free }];
+
+const TOOL_HTTP: &[Key] = &[
+    leaf("url"),
+    leaf("bearer"),
+    Key { name: "headers", kind: Kind::Free },
+    leaf("ca_file"),
+    leaf("plaintext"),
+    leaf("connect_timeout"),
+    leaf("response_timeout"),
 ];
 
 const PROCESS: &[Key] = &[

@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use causeway_contract::Limits;
+use causeway_engine::gate::Approval;
 
+use super::tools::{Invoke, Schema, Tool};
 use super::units::{show_duration, show_size};
 use super::{
     Agent, Auth, AuthMode, Config, Driver, EnvValue, Http, JwtAuth, KeySource, Pace, Process, StoreKind, read,
@@ -121,9 +123,11 @@ fn show_agent(out: &mut String, path: &str, agent: &Agent) {
     if let Some(expiry) = agent.interrupt_expiry {
         let _ = writeln!(out, "interrupt_expiry = {}", quoted(&show_duration(expiry)));
     }
-    for (tool, file) in &agent.schemas {
-        let file = quoted(&file.display().to_string());
-        let _ = writeln!(out, "tools.{}.schema = {file}", key(tool));
+    if let Some(file) = &agent.tools_from {
+        let _ = writeln!(out, "tools_from = {}", quoted(&file.display().to_string()));
+    }
+    for (name, tool) in &agent.tools {
+        show_tool(out, &format!("tools.{}", key(name)), tool);
     }
     show_limits(out, path, &agent.limits);
     match &agent.driver {
@@ -137,6 +141,62 @@ fn show_agent(out: &mut String, path: &str, agent: &Agent) {
             };
             let file = quoted(&recording.file.display().to_string());
             let _ = writeln!(out, "\n[{path}.driver.recording]\nfile = {file}\npace = {}", quoted(&pace));
+        }
+    }
+}
+
+fn show_tool(out: &mut String, path: &str, tool: &Tool) {
+    match &tool.schema {
+        Some(Schema::File(file)) => {
+            let _ = writeln!(out, "{path}.schema = {}", quoted(&file.display().to_string()));
+        }
+        Some(Schema::Text(text)) => {
+            let _ = writeln!(out, "{path}.schema_json = {}", quoted(text));
+        }
+        None => {}
+    }
+    let Some(invoke) = &tool.invoke else { return };
+    let approval = match tool.approval {
+        Approval::Never => "never",
+        Approval::Sensitive => "sensitive",
+        Approval::Always => "always",
+    };
+    let _ = writeln!(
+        out,
+        "{path}.approval = {}\n{path}.timeout = {}\n{path}.max_output = {}",
+        quoted(approval),
+        quoted(&show_duration(tool.timeout)),
+        quoted(&show_size(tool.max_output)),
+    );
+    if let Some(sensitive) = tool.sensitive {
+        let _ = writeln!(out, "{path}.sensitive = {sensitive}");
+    }
+    match invoke {
+        Invoke::Command { argv, env } => {
+            let _ = writeln!(out, "{path}.invoke.command.argv = {}", list(argv));
+            for (name, value) in env {
+                let _ = writeln!(out, "{path}.invoke.command.env.{} = {}", key(name), reference(value));
+            }
+        }
+        Invoke::Http(http) => {
+            let path = format!("{path}.invoke.http");
+            let _ = writeln!(out, "{path}.url = {}", quoted(&http.url.to_string()));
+            if let Some(bearer) = &http.bearer {
+                let _ = writeln!(out, "{path}.bearer = {}", reference(bearer));
+            }
+            if let Some(file) = &http.ca_file {
+                let _ = writeln!(out, "{path}.ca_file = {}", quoted(&file.display().to_string()));
+            }
+            let _ = writeln!(
+                out,
+                "{path}.plaintext = {}\n{path}.connect_timeout = {}\n{path}.response_timeout = {}",
+                http.plaintext,
+                quoted(&show_duration(http.connect_timeout)),
+                quoted(&show_duration(http.response_timeout)),
+            );
+            for (name, value) in &http.headers {
+                let _ = writeln!(out, "{path}.headers.{} = {}", key(name), reference(value));
+            }
         }
     }
 }

@@ -265,6 +265,50 @@ fn what_show_prints_reads_back_the_same() {
 }
 
 #[test]
+fn tools_that_the_gateway_runs_are_read_as_they_are_shown() {
+    let text = "[agents.a]\nharness = \"deepagents\"\ndriver.process.command = [\"w\"]\ntools_from = \"mcp.json\"\n\
+                [agents.a.tools.\"one two\"]\nschema = \"s.json\"\napproval = \"always\"\nsensitive = true\ntimeout = \"3s\"\n\
+                max_output = \"4KiB\"\ninvoke.command = { argv = [\"a\", \"b c\"], env = { A = \"1\", API_KEY = { env = \"K\" } } }\n\
+                [agents.a.tools.far]\nschema_json = '{\"type\":\"object\"}'\napproval = \"never\"\n\
+                invoke.http = { url = \"https://t.example/x\", bearer = { file = \"t\" }, headers = { X-K = { env = \"K\" } }, \
+                ca_file = \"ca\", plaintext = true, connect_timeout = \"1s\", response_timeout = \"2s\" }\n\
+                [agents.a.tools.listed]\ninvoke.command.argv = [\"x\"]\n[agents.a.tools.checked]\nschema = \"c.json\"\n";
+    let config = load(text, &[]).unwrap();
+    assert_eq!(load(&config.show(), &[]).unwrap(), config, "{}", config.show());
+    assert_eq!(config.agents["a"].tools.len(), 4);
+}
+
+#[test]
+fn a_tool_that_cannot_be_run_is_refused_with_the_remedy() {
+    let agent = "[agents.a]\nharness = \"deepagents\"\ndriver.process.command = [\"w\"]\n[agents.a.tools.t]\nschema = \"s\"\n";
+    for (more, expected) in [
+        (
+            "approval = \"often\"\ninvoke.command.argv = [\"x\"]",
+            "line 6: agents.a.tools.t.approval: `often` is unknown; use \"never\" or \"sensitive\" or \"always\"",
+        ),
+        (
+            "timeout = \"1s\"",
+            "line 6: agents.a.tools.t.timeout: says something of a tool that the gateway runs; say with `invoke` what runs it",
+        ),
+        ("invoke = {}", "agents.a.tools.t.invoke: exactly one is needed: `invoke.command` or `invoke.http`"),
+        (
+            "invoke.command.env = { A = \"1\" }",
+            "agents.a.tools.t.invoke.command: `argv` is missing; write it as [\"PROGRAM\", \"ARGUMENT\", …]; no shell reads it",
+        ),
+        (
+            "schema_json = '{}'",
+            "agents.a.tools.t: `schema` and `schema_json` are the same thing twice; leave one out",
+        ),
+        (
+            "invoke.command = { argv = [\"x\"], env = { API_KEY = \"k\" } }",
+            "line 6: agents.a.tools.t.invoke.command.env.API_KEY: looks like a secret and stands here in plain text; write { env = \"VARIABLE\" } or { file = \"PATH\" }",
+        ),
+    ] {
+        refused(&format!("{agent}{more}\n"), &[], &[expected]);
+    }
+}
+
+#[test]
 fn every_limit_of_the_contract_has_a_key() {
     let mut limits = Limits::DEFAULT;
     let named = read::bytes_of(&mut limits).len() + read::counts_of(&mut Limits::DEFAULT.clone()).len() + 2;

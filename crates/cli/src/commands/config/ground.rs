@@ -5,7 +5,7 @@
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 
-use causeway_adapter::registry;
+use causeway_adapter::registry::{self, stream_json};
 use causeway_engine::config::Thread;
 use causeway_engine::http::config::Secret;
 use causeway_server::config::{Config, Driver, Finding, tools};
@@ -33,9 +33,14 @@ pub fn survey(config: &Config) -> Ground {
             let message = format!("no adapter for `{}`; known are {}", agent.harness, known.join(", "));
             ground.findings.push(of("harness", message));
         }
-        for (tool, file) in &agent.schemas {
-            if let Err(what) = tools::read(file) {
-                ground.findings.push(of(&format!("tools.{tool}.schema"), what));
+        if let Err(faults) = tools::declared(agent) {
+            ground.findings.extend(faults.into_iter().map(|fault| of(&fault.key, fault.what)));
+        }
+        for (name, tool) in &agent.tools {
+            let asks = matches!(agent.driver, Driver::Process(_)) && agent.harness != stream_json::HARNESS;
+            if tool.invoke.is_some() && !asks {
+                let what = "needs a worker of the worker protocol (driver.process), which asks for the tool";
+                ground.findings.push(of(&format!("tools.{name}.invoke"), what.to_owned()));
             }
         }
         match &agent.driver {

@@ -35,6 +35,8 @@ pub struct Hello {
     pub restore: bool,
     /// Whether it takes `forget`.
     pub forget: bool,
+    /// Whether it asks for tools.
+    pub tools: bool,
 }
 
 impl Launch {
@@ -63,9 +65,10 @@ impl Launch {
         let found = self.spawn("hello").with_context(|| format!("cannot run {}", self.words.join(" ")))?;
         let started = Raw::start(found, self);
         // What is wrong with it is the first check's to say.
-        Ok(started.map_or(Hello { harness: "canonical".to_owned(), restore: true, forget: false }, |raw| {
-            raw.hello.clone()
-        }))
+        Ok(started.map_or(
+            Hello { harness: "canonical".to_owned(), restore: true, forget: false, tools: false },
+            |raw| raw.hello.clone(),
+        ))
     }
 
     /// Starts a worker for a conversation and hears its `hello`.

@@ -12,6 +12,7 @@ pub mod recording;
 mod report;
 mod runs;
 mod scenario;
+mod tools;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;

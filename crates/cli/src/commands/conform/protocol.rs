@@ -12,6 +12,7 @@ use super::play::{How, answer, told};
 use super::raw::{Raw, Turn};
 use super::report::{Check, Report, Stop, broke, check, fail, skip};
 use super::scenario::{Scenario, mark};
+use super::tools;
 
 const HELLO: Check = check("worker.hello", "W0", "says hello first: protocol 1 and its harness");
 const CLOSES: Check =
@@ -46,6 +47,8 @@ const LONG: Check =
     check("limits.long_request", "W0", "takes a request of 1 MiB, and survives one above 8 MiB");
 const FORGET: Check =
     check("heads.forget", "W3", "forgets threads that are superseded, and nothing that it needs");
+const TOOLS: Check =
+    check("gate.asked", "W0", "asks for tools where they are offered, and takes every answer");
 const CHILDREN: Check = check("leaks.children", "W7", "leaves no process behind");
 const GROWTH: Check = check("leaks.growth", "W7", "twenty turns leave no open files or threads behind");
 
@@ -163,6 +166,12 @@ pub fn hold(launch: &Launch, harness: &'static Harness, scenario: &Scenario, rep
     report.check(AFTER, || desk.with(after));
     report.check(CANCELLED, || durable(&mut || desk.with(cancelled)));
     report.check(LONG, || desk.with(long));
+    report.check(TOOLS, || {
+        desk.with(|raw, desk| {
+            let (message, _) = desk.say("gated")?;
+            tools::asked(raw, desk.scenario, &message)
+        })
+    });
     report.check(GROWTH, || desk.with(growth));
     report.check(EXIT, || exit(desk));
     report.check(STDIN, || end_of_stdin(desk));

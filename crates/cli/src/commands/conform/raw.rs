@@ -54,8 +54,10 @@ pub struct Turn {
     pub lines: Vec<Vec<u8>>,
     /// The closing line.
     pub closing: Value,
-    /// Whether the cancel was asked for in it.
+    /// Its native events.
     pub chunks: usize,
+    /// The tools it asked for.
+    pub asked: Vec<Value>,
 }
 
 impl Turn {
@@ -107,7 +109,7 @@ impl Raw {
         if let Some(stdout) = child.stdout.take() {
             std::thread::spawn(move || read(stdout, &heard));
         }
-        let hello = Hello { harness: String::new(), restore: false, forget: false };
+        let hello = Hello { harness: String::new(), restore: false, forget: false, tools: false };
         let mut raw = Self {
             child,
             group,
@@ -135,6 +137,7 @@ impl Raw {
             harness: harness.to_owned(),
             restore: first["restore"] != false,
             forget: first["forget"] == true,
+            tools: first["tools"] == true,
         };
         Ok(raw)
     }
@@ -142,6 +145,11 @@ impl Raw {
     /// The process.
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// How long a line may take.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
     }
 
     /// Says a line.
@@ -209,6 +217,11 @@ impl Raw {
             "begin" | "end" | "cancelled" | "error" => {}
             "chunk" if turn.lines.is_empty() => return broke("W1", "a chunk comes before `begin`"),
             "chunk" => turn.chunks += 1,
+            "tool" if turn.lines.is_empty() => return broke("W1", "a tool is asked for before `begin`"),
+            "tool" if self.hello.tools => {
+                turn.asked.push(value);
+                return Ok(false);
+            }
             _ => return broke("W0", "a line of a turn is of no kind that the protocol knows"),
         }
         if kind == "end" && value["state"]["head"].as_str().is_none() {

@@ -27,6 +27,7 @@ pub const WORDS: &[(&str, &str)] = &[
     ("error", "fail"),
     ("secret", "fail with an error whose text holds {word}"),
     ("large", "call a tool whose result is larger than 64 KiB"),
+    ("gated", "ask the gateway for a tool, one of `tools`"),
 ];
 
 /// What to say.
@@ -34,6 +35,8 @@ pub const WORDS: &[(&str, &str)] = &[
 pub struct Scenario {
     /// The harness that the file names.
     pub harness: Option<String>,
+    /// The tools that the worker asks the gateway for.
+    pub tools: Vec<String>,
     /// By word; `None` where there is no file.
     says: Option<BTreeMap<String, String>>,
 }
@@ -42,6 +45,8 @@ pub struct Scenario {
 #[serde(deny_unknown_fields)]
 struct File {
     harness: Option<String>,
+    #[serde(default)]
+    tools: Vec<String>,
     #[serde(default)]
     say: BTreeMap<String, String>,
 }
@@ -58,14 +63,14 @@ impl Scenario {
     }
 
     fn parse(text: &str) -> anyhow::Result<Self> {
-        let File { harness, say } = toml::from_str(text)?;
+        let File { harness, tools, say } = toml::from_str(text)?;
         for word in say.keys() {
             if !WORDS.iter().any(|(known, _)| known == word) {
                 let known: Vec<&str> = WORDS.iter().map(|(known, _)| *known).collect();
                 bail!("`{word}` is no word of the vocabulary; there are {}", known.join(", "));
             }
         }
-        Ok(Self { harness, says: Some(say) })
+        Ok(Self { harness, tools, says: Some(say) })
     }
 
     /// The message for a word; `mark` takes the place of `{word}`.
