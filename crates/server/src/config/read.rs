@@ -17,8 +17,7 @@ use causeway_contract::id::check_id;
 use super::tree::{Node, Origin, Tree, Value};
 use super::units;
 use super::{
-    Agent, AuthMode, Config, Driver, EnvValue, Finding, Pace, Process, Recording, Server, Store,
-    StoreKind,
+    Agent, AuthMode, Config, Driver, EnvValue, Finding, Pace, Process, Recording, Server, Store, StoreKind,
 };
 
 /// The settings in `tree`; faults are added to `findings` and replaced by defaults.
