@@ -272,7 +272,7 @@ impl Cause {
                 "put back every file as the last gateway left it, or a backup; to go on with what is there, remove causeway.mark"
             }
             Self::NewerSchema => "use the newer causeway, or put back the backup made before its migration",
-            Self::OlderSchema => "bring it up to date with `causeway migrate`",
+            Self::OlderSchema => "start one gateway with store.postgres.migrate = true",
             Self::Unreachable => {
                 "see that the database server runs and can be reached; the gateway goes on by itself"
             }
