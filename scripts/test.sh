@@ -25,6 +25,13 @@ if ! command -v strace >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/
         || echo "SKIPPED: strace cannot be installed; the tests of the disk will be skipped"
 fi
 
+# Shared mode is tested on a PostgreSQL that the tests start. Where it cannot be had they say SKIPPED and why.
+if ! compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null && ! command -v postgres >/dev/null \
+    && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql-15; } >/dev/null \
+        || echo "SKIPPED: postgresql cannot be installed; the tests of shared mode will be skipped"
+fi
+
 cargo test --workspace --locked "$@"
 
 # The binary is the one that the tests above were built with.

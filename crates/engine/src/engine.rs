@@ -18,6 +18,7 @@ use causeway_store::model::{
 use tokio::sync::{Notify, watch};
 
 use crate::config::{AgentConfig, Driver, Settings};
+use crate::coordinator::Crash;
 use crate::error::{Error, OpenError};
 use crate::failpoint::{self, hit};
 use crate::feed::Feed;
@@ -27,7 +28,7 @@ use crate::http::Http;
 use crate::metrics::{Findings, Metrics};
 use crate::process::Process;
 use crate::recording::Recording;
-use crate::repair::Repairs;
+use crate::repair::{Lost, Repairs};
 use crate::subscription::Subscription;
 use crate::translate::Translator;
 use crate::{expiry, inspect, process, repair, start};
@@ -195,6 +196,7 @@ impl Engine {
         repair::recover(&inner).await?;
         hit(failpoint::RECOVERED);
         repair::spawn(&inner, lost);
+        repair::watch(&inner);
         expiry::spawn(&inner);
         Ok(Self { inner })
     }
@@ -223,6 +225,12 @@ impl Engine {
             active.ask_to_cancel(CancelReason::ClientRequest);
             let patience = active.grace + self.inner.settings.store_patience + CANCEL_MARGIN;
             let _ended_or_given_up = tokio::time::timeout(patience, active.feed.ended()).await;
+        } else if run.status == Status::Running && self.inner.store.shared().is_some() {
+            // Another gateway drives it. The run is taken from that one, which finds out and stops its harness.
+            let thread = repair::thread_of(run.thread);
+            let (run_id, conversation_id) = (run_id.clone(), run.conversation_id);
+            let lost = Lost { run_id, conversation_id, thread, crash: Crash::Restart };
+            repair::close_by(&self.inner.store, &lost, Some(CancelReason::ClientRequest)).await?;
         }
         let run = self.inner.store.run(owner, &run_id).await?;
         let interrupt_voided = match run.status {
@@ -365,7 +373,10 @@ impl Engine {
         }
         let feed = active.map(|active| active.feed);
         let presence = feed.as_ref().filter(|_| counts).map(Feed::client);
-        Ok(Subscription::new(run.owner, run.run_id, Arc::clone(&self.inner.store), feed, after, presence))
+        // Another gateway may be writing it.
+        let elsewhere = feed.is_none() && !run.status.is_terminal() && self.inner.store.shared().is_some();
+        let store = Arc::clone(&self.inner.store);
+        Ok(Subscription::new(run.owner, run.run_id, store, feed, after, presence).elsewhere(elsewhere))
     }
 
     /// The whole of a tool result that an event shows in part.

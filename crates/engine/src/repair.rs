@@ -2,10 +2,10 @@
 //!
 //! Refuses to guess: a run is closed from what its log holds, and only after its former writer is fenced off.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use causeway_contract::event::{EventData, EventDraft, Sequence, SideEffectStatus};
+use causeway_contract::event::{CancelReason, EventData, EventDraft, Sequence, SideEffectStatus};
 use causeway_contract::id::{ConversationId, RunId};
 use causeway_contract::limits::Limits;
 use causeway_lifecycle::Thread;
@@ -60,14 +60,19 @@ impl Repairs {
     }
 }
 
+/// The validator's word for a kind of thread.
+pub(crate) fn thread_of(thread: model::Thread) -> Thread {
+    match thread {
+        model::Thread::Durable => Thread::Durable,
+        model::Thread::Ephemeral => Thread::Ephemeral,
+    }
+}
+
 /// Gives every run that a former gateway left its terminal.
 pub(crate) async fn recover(inner: &Arc<Inner>) -> Result<(), OpenError> {
     for orphan in inner.store.list_orphans().await? {
         let Orphan { run_id, conversation_id, thread, .. } = orphan;
-        let thread = match thread {
-            model::Thread::Durable => Thread::Durable,
-            model::Thread::Ephemeral => Thread::Ephemeral,
-        };
+        let thread = thread_of(thread);
         let lost = Lost { run_id, conversation_id, thread, crash: Crash::Restart };
         if let Some(status) = close(&inner.store, &lost).await? {
             tracing::info!(run_id = %lost.run_id, ?status, "a run of a former gateway was closed");
@@ -75,6 +80,40 @@ pub(crate) async fn recover(inner: &Arc<Inner>) -> Result<(), OpenError> {
         }
     }
     Ok(())
+}
+
+/// Does the same for other gateways of a shared store, as long as the engine runs.
+pub(crate) fn watch(inner: &Arc<Inner>) {
+    let Some(every) = inner.store.shared() else { return };
+    let mut stop = inner.repairs.stopped();
+    let weak = Arc::downgrade(inner);
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                _ = stop.changed() => return,
+                () = tokio::time::sleep(every) => {}
+            }
+            let Some(inner) = weak.upgrade() else { return };
+            if let Err(error) = recover(&inner).await {
+                tracing::warn!(%error, "runs of other gateways cannot be looked for at the moment");
+            }
+            stop_what_was_ended(&inner).await;
+        }
+    });
+}
+
+/// Stops the turns of runs that another gateway has ended.
+async fn stop_what_was_ended(inner: &Arc<Inner>) {
+    let driven: Vec<_> = {
+        let active = inner.active.lock().unwrap_or_else(PoisonError::into_inner);
+        active.iter().map(|(run_id, active)| (run_id.clone(), active.clone())).collect()
+    };
+    for (run_id, active) in driven {
+        let page = inner.store.read_after(&run_id, Some(Sequence::MAX), 1).await;
+        if active.feed.mark().end.is_none() && page.is_ok_and(|page| page.status.is_terminal()) {
+            active.ask_to_cancel(CancelReason::ClientRequest);
+        }
+    }
 }
 
 /// Tries to close lost runs until the engine stops.
@@ -122,9 +161,18 @@ async fn retry(store: &Arc<dyn Store>, waiting: Vec<Lost>, inner: &std::sync::We
 
 /// Closes a run from its log. `None`: there was nothing to close.
 pub(crate) async fn close(store: &Arc<dyn Store>, run: &Lost) -> Result<Option<Status>, Error> {
+    close_by(store, run, None).await
+}
+
+/// The same; with a reason it is cancelled, in place of the gateway that drives it.
+pub(crate) async fn close_by(
+    store: &Arc<dyn Store>,
+    run: &Lost,
+    cancel: Option<CancelReason>,
+) -> Result<Option<Status>, Error> {
     let mut tries = 0;
     loop {
-        let Some(Ending { tail, status, why }) = closing_records(store, run).await? else {
+        let Some(Ending { tail, status, why }) = closing_records(store, run, cancel).await? else {
             return Ok(None);
         };
         if let Some(why) = why {
@@ -161,7 +209,11 @@ struct Ending {
 }
 
 /// What to append so that the run is over, from what its log holds.
-async fn closing_records(store: &Arc<dyn Store>, run: &Lost) -> Result<Option<Ending>, Error> {
+async fn closing_records(
+    store: &Arc<dyn Store>,
+    run: &Lost,
+    cancel: Option<CancelReason>,
+) -> Result<Option<Ending>, Error> {
     let mut coordinator: Option<Coordinator> = None;
     let mut after: Option<Sequence> = None;
     let mut unreadable = false;
@@ -197,7 +249,13 @@ async fn closing_records(store: &Arc<dyn Store>, run: &Lost) -> Result<Option<En
         return Ok(Some(Ending { tail, status: Status::Uncertain, why: Some(Why::LogDamaged) }));
     };
     let mut effects = Vec::new();
-    coordinator.apply(Input::new(clock::now(), Signal::Crashed(run.crash)), &mut effects);
+    let signals = match cancel {
+        Some(reason) => vec![Signal::Cancel(reason), Signal::Closed],
+        None => vec![Signal::Crashed(run.crash)],
+    };
+    for signal in signals {
+        coordinator.apply(Input::new(clock::now(), signal), &mut effects);
+    }
     Ok(effects.into_iter().find_map(|effect| match effect {
         Effect::Commit(commit) => Some(Ending {
             tail: commit.events.iter().map(Record::from_event).collect(),

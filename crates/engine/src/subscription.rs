@@ -3,6 +3,7 @@
 //! Refuses to show what is not durable: it reads the run's published tail, and the store for what is older.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use causeway_contract::event::Sequence;
 use causeway_contract::id::RunId;
@@ -23,12 +24,16 @@ pub struct Subscription {
     /// Read from the store, not handed out yet.
     page: std::vec::IntoIter<Record>,
     page_is_last: bool,
+    /// Whether another gateway writes the run, so that more may come into the store.
+    elsewhere: bool,
     /// Keeps the run's client count up.
     _presence: Option<Presence>,
 }
 
 /// How many records one read of the store brings at most; it brings fewer where they are large.
 const PAGE: usize = 64;
+/// How soon the store is asked again for what another gateway writes.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 impl Subscription {
     pub(crate) fn new(
@@ -47,8 +52,15 @@ impl Subscription {
             after,
             page: Vec::new().into_iter(),
             page_is_last: false,
+            elsewhere: false,
             _presence: presence,
         }
+    }
+
+    /// The same for a run that another gateway may be writing: it is followed to its end.
+    pub(crate) fn elsewhere(mut self, elsewhere: bool) -> Self {
+        self.elsewhere = elsewhere;
+        self
     }
 
     /// The run.
@@ -77,9 +89,12 @@ impl Subscription {
             }
             let Some(feed) = &self.feed else {
                 self.turn_page().await?;
-                // Not active here: what the store has now is all there is to see.
-                if self.page.len() == 0 {
-                    return Ok(None);
+                if self.page.len() == 0 && !self.page_is_last {
+                    // Not active anywhere else: what the store has now is all there is to see.
+                    if !self.elsewhere {
+                        return Ok(None);
+                    }
+                    tokio::time::sleep(LOOK_AGAIN).await;
                 }
                 continue;
             };
@@ -104,7 +119,10 @@ impl Subscription {
     pub fn is_ready(&self) -> bool {
         self.page.len() > 0
             || self.page_is_last
-            || self.feed.as_ref().is_none_or(|feed| !matches!(feed.ahead(self.after), Ahead::Nothing(_)))
+            || match &self.feed {
+                Some(feed) => !matches!(feed.ahead(self.after), Ahead::Nothing(_)),
+                None => !self.elsewhere,
+            }
     }
 
     async fn turn_page(&mut self) -> Result<(), Error> {

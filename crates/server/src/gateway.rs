@@ -14,8 +14,9 @@ use causeway_engine::config::{
 };
 use causeway_engine::gate::{Invoke, Tool, command};
 use causeway_engine::http::config::{self as http, Secret};
+use causeway_store::postgres::{self, Tls};
 use causeway_store::sqlite::Options;
-use causeway_store::{MemoryStore, SqliteStore, Store};
+use causeway_store::{MemoryStore, PostgresStore, SqliteStore, Store};
 use tokio::net::TcpListener;
 
 use crate::app::App;
@@ -67,6 +68,9 @@ pub enum OpenError {
         /// What is wrong.
         what: String,
     },
+    /// Shared mode was asked for, and not said where, or its password cannot be read.
+    #[error("store.postgres: {0}")]
+    Postgres(String),
     /// The declaration of a tool cannot be used.
     #[error("agents.{agent}.{key}: {what}")]
     Tool {
@@ -97,6 +101,7 @@ impl Gateway {
         let store: Arc<dyn Store> = match config.store.kind {
             StoreKind::Memory => Arc::new(MemoryStore::new()),
             StoreKind::Sqlite => Arc::new(SqliteStore::open(Options::new(&config.store.path))?),
+            StoreKind::Postgres => Arc::new(PostgresStore::open(postgres_options(config)?)?),
         };
         hit(failpoint::STORE);
         let address = config.server.listen;
@@ -142,6 +147,27 @@ impl Gateway {
         hit(failpoint::STOPPED);
         tracing::info!("stopped");
     }
+}
+
+/// How the database of shared mode is reached.
+///
+/// # Errors
+/// The configuration names none, or the password cannot be read.
+pub fn postgres_options(config: &Config) -> Result<postgres::Options, OpenError> {
+    let none = || OpenError::Postgres("is missing; shared mode needs host, user and database".to_owned());
+    let at = config.store.postgres.as_ref().ok_or_else(none)?;
+    let password = at.password.as_ref().map(secret::resolve).transpose();
+    let password = password.map_err(|what| OpenError::Postgres(format!("password: {what}")))?;
+    let options = postgres::Options::new(&at.host, at.port, &at.user, &at.database);
+    Ok(options
+        .schema(&at.schema)
+        .password(password)
+        .tls(Tls::parse(&at.tls).unwrap_or_default(), at.ca_file.clone())
+        .application_name(&at.application_name)
+        .name(config.server.listen.to_string())
+        .readers(at.readers)
+        .timeouts(at.connect_timeout, at.statement_timeout, at.lock_timeout)
+        .migrate(at.migrate))
 }
 
 /// The agents of a configuration, as an engine wants them.

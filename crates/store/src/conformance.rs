@@ -16,6 +16,8 @@ pub mod op;
 pub mod opening;
 pub mod reading;
 pub mod reference;
+#[cfg(feature = "postgres")]
+pub mod server;
 pub mod writing;
 
 use std::sync::Arc;

@@ -201,7 +201,7 @@ pub enum Misuse {
 pub struct Unavailable {
     /// What kind of trouble.
     pub cause: Cause,
-    /// The data directory or file.
+    /// The data directory, file or database.
     pub path: PathBuf,
     /// Numbers or an error code of the system; never content.
     pub detail: String,
@@ -234,6 +234,14 @@ pub enum Cause {
     Altered,
     /// The file was written by a newer version.
     NewerSchema,
+    /// The schema is of an older version, and was not to be changed.
+    OlderSchema,
+    /// The database server cannot be reached, or does not take us now.
+    Unreachable,
+    /// The database server refuses who we are or what we want, or we refuse its certificate.
+    Denied,
+    /// Another gateway found this one's lease run out and took its runs.
+    LeaseLost,
     /// There is nothing at the place.
     Missing,
     /// The path no longer leads to the file that is open: the directory was removed, moved or made anew.
@@ -264,6 +272,16 @@ impl Cause {
                 "put back every file as the last gateway left it, or a backup; to go on with what is there, remove causeway.mark"
             }
             Self::NewerSchema => "use the newer causeway, or put back the backup made before its migration",
+            Self::OlderSchema => "start one gateway with store.postgres.migrate = true",
+            Self::Unreachable => {
+                "see that the database server runs and can be reached; the gateway goes on by itself"
+            }
+            Self::Denied => {
+                "check user, password, certificates, and the user's rights on database and schema"
+            }
+            Self::LeaseLost => {
+                "nothing: the gateway goes on under a new lease, and others end its former runs"
+            }
             Self::Missing => "check the path",
             Self::Replaced => {
                 "put the directory back where it was, or restart the gateway on what is there now"
@@ -286,6 +304,10 @@ impl Cause {
             Self::Corrupted => "corrupted",
             Self::Altered => "altered",
             Self::NewerSchema => "newer_schema",
+            Self::OlderSchema => "older_schema",
+            Self::Unreachable => "unreachable",
+            Self::Denied => "denied",
+            Self::LeaseLost => "lease_lost",
             Self::Missing => "missing",
             Self::Replaced => "replaced",
             Self::NotADirectory => "not_a_directory",
@@ -307,6 +329,10 @@ impl std::fmt::Display for Cause {
             Self::Corrupted => "is damaged or not a causeway database",
             Self::Altered => "is not what the last gateway left there",
             Self::NewerSchema => "was written by a newer version of causeway",
+            Self::OlderSchema => "is of an older version",
+            Self::Unreachable => "cannot be reached",
+            Self::Denied => "refuses the connection",
+            Self::LeaseLost => "no longer counts this gateway among the living",
             Self::Missing => "does not exist",
             Self::Replaced => "is no longer the file that the gateway has open",
             Self::NotADirectory => "is a file, not a directory",

@@ -10,6 +10,8 @@
 //! - a writer whose run was fenced writes nothing more;
 //! - an interrupt is consumed by one answer.
 
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod columns;
 #[cfg(feature = "testing")]
 pub mod conformance;
 pub mod error;
@@ -18,6 +20,10 @@ pub mod failpoint;
 pub mod faulty;
 pub mod memory;
 pub mod model;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod piece;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 pub mod record;
 mod rules;
 #[cfg(feature = "sqlite")]
@@ -26,6 +32,8 @@ pub mod store;
 
 pub use error::{Error, Refusal, Unavailable};
 pub use memory::MemoryStore;
+#[cfg(feature = "postgres")]
+pub use postgres::PostgresStore;
 pub use record::Record;
 pub use rules::RESULT_BYTES;
 #[cfg(feature = "sqlite")]

@@ -450,7 +450,7 @@ pub struct Archived {
 /// How the store feels.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Health {
-    /// `memory` or `sqlite`.
+    /// `memory`, `sqlite` or `postgres`.
     pub backend: &'static str,
     /// Bytes left on the disk, where there is one.
     pub free_bytes: Option<u64>,

@@ -11,6 +11,7 @@
 //! ```
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use causeway_contract::event::Sequence;
@@ -224,8 +225,14 @@ pub trait Store: Send + Sync + 'static {
 
     // Keeping house.
 
-    /// Runs without a terminal that a former instance of the gateway wrote, oldest first.
+    /// Runs without a terminal that a former instance of the gateway wrote, oldest first. In shared mode those of every
+    /// gateway whose lease has run out, unless another one is at them already.
     async fn list_orphans(&self) -> Result<Vec<Orphan>>;
+
+    /// How often to ask for orphans and to look for what other gateways write; `None` where this one is alone.
+    fn shared(&self) -> Option<Duration> {
+        None
+    }
 
     /// Confirms that this instance still owns the store.
     async fn renew_lease(&self) -> Result<()>;

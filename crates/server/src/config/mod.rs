@@ -87,11 +87,46 @@ pub struct Store {
     pub kind: StoreKind,
     /// The data directory; worker state lives in it with either kind.
     pub path: PathBuf,
+    /// Where the database of shared mode is; there with the kind `postgres` only.
+    pub postgres: Option<Postgres>,
+}
+
+/// `[store.postgres]`: the database that several gateways share.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Postgres {
+    /// Its host, or the directory of its socket.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// Who the gateway is to it.
+    pub user: String,
+    /// A reference to the password, where one is asked for.
+    pub password: Option<EnvValue>,
+    /// The database.
+    pub database: String,
+    /// The schema of this deployment.
+    pub schema: String,
+    /// `verify-full`, `require` or `disable`.
+    pub tls: String,
+    /// The certificates to trust instead of the system's.
+    pub ca_file: Option<PathBuf>,
+    /// What the server shows of this gateway.
+    pub application_name: String,
+    /// Connections that read; one more writes.
+    pub readers: usize,
+    /// How long connecting may take.
+    pub connect_timeout: Duration,
+    /// How long a statement may take.
+    pub statement_timeout: Duration,
+    /// How long waiting for another gateway's write may take.
+    pub lock_timeout: Duration,
+    /// Whether an older schema, or none, is brought up to date at the start.
+    pub migrate: bool,
 }
 
 impl Default for Store {
     fn default() -> Self {
-        Self { kind: StoreKind::Sqlite, path: PathBuf::from("data") }
+        Self { kind: StoreKind::Sqlite, path: PathBuf::from("data"), postgres: None }
     }
 }
 
@@ -100,6 +135,8 @@ impl Default for Store {
 pub enum StoreKind {
     /// One SQLite file in the data directory.
     Sqlite,
+    /// A PostgreSQL database that several gateways share.
+    Postgres,
     /// Nothing outlives the process.
     Memory,
 }

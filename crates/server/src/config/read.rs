@@ -4,6 +4,7 @@
 
 mod auth;
 mod http;
+mod postgres;
 mod tools;
 
 use std::collections::BTreeMap;
@@ -100,14 +101,23 @@ fn store(section: &mut Section<'_, '_>) -> Store {
     match section.text("kind").as_deref() {
         None | Some("sqlite") => {}
         Some("memory") => store.kind = StoreKind::Memory,
-        Some("postgres") => section.fault("kind", "\"postgres\" is not part of this build; use \"sqlite\""),
+        Some("postgres") => store.kind = StoreKind::Postgres,
         Some(other) => {
-            let message = format!("`{}` is unknown; use \"sqlite\" or \"memory\"", printable(other));
+            let message =
+                format!("`{}` is unknown; use \"sqlite\", \"postgres\" or \"memory\"", printable(other));
             section.fault("kind", message);
         }
     }
     if let Some(path) = section.path("path") {
         store.path = path;
+    }
+    let shared = store.kind == StoreKind::Postgres;
+    section.table("postgres", |section| {
+        let postgres = postgres::read(section);
+        store.postgres = Some(postgres).filter(|_| shared);
+    });
+    if shared && store.postgres.is_none() {
+        section.fault("kind", "\"postgres\" needs a [store.postgres] with host, user and database");
     }
     store
 }

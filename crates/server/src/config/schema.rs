@@ -38,7 +38,7 @@ const fn table(name: &'static str, keys: &'static [Key]) -> Key {
 /// The keys of the whole file.
 pub const ROOT: &[Key] = &[
     table("server", SERVER),
-    table("store", &[leaf("kind"), leaf("path")]),
+    table("store", &[leaf("kind"), leaf("path"), table("postgres", POSTGRES)]),
     table("auth", AUTH),
     Key { name: "agents", kind: Kind::Named(AGENT) },
 ];
@@ -78,6 +78,23 @@ const JWT: &[Key] = &[
     leaf("refresh"),
     leaf("keep"),
     leaf("timeout"),
+];
+
+const POSTGRES: &[Key] = &[
+    leaf("host"),
+    leaf("port"),
+    leaf("user"),
+    leaf("password"),
+    leaf("database"),
+    leaf("schema"),
+    leaf("tls"),
+    leaf("ca_file"),
+    leaf("application_name"),
+    leaf("readers"),
+    leaf("connect_timeout"),
+    leaf("statement_timeout"),
+    leaf("lock_timeout"),
+    leaf("migrate"),
 ];
 
 const AGENT: &[Key] = &[
@@ -337,7 +354,7 @@ mod tests {
         );
         check_text(
             "[store]\nzzzzzzzzzz = 1\n",
-            &["line 2: store.zzzzzzzzzz: is not a known key; known here: kind, path"],
+            &["line 2: store.zzzzzzzzzz: is not a known key; known here: kind, path, postgres"],
         );
         check_text(
             "[agents.a.driver.proces]\ncommand = []\n",

@@ -8,7 +8,8 @@ use causeway_engine::gate::Approval;
 use super::tools::{Invoke, Schema, Tool};
 use super::units::{show_duration, show_size};
 use super::{
-    Agent, Auth, AuthMode, Config, Driver, EnvValue, Http, JwtAuth, KeySource, Pace, Process, StoreKind, read,
+    Agent, Auth, AuthMode, Config, Driver, EnvValue, Http, JwtAuth, KeySource, Pace, Postgres, Process,
+    StoreKind, read,
 };
 
 pub(super) fn show(config: &Config) -> String {
@@ -16,6 +17,7 @@ pub(super) fn show(config: &Config) -> String {
     let server = &config.server;
     let kind = match config.store.kind {
         StoreKind::Sqlite => "sqlite",
+        StoreKind::Postgres => "postgres",
         StoreKind::Memory => "memory",
     };
     // Writing to a String cannot fail.
@@ -36,6 +38,9 @@ pub(super) fn show(config: &Config) -> String {
         quoted(kind),
         quoted(&config.store.path.display().to_string()),
     );
+    if let Some(postgres) = &config.store.postgres {
+        show_postgres(&mut out, postgres);
+    }
     show_auth(&mut out, &config.auth);
     for (name, agent) in &config.agents {
         show_agent(&mut out, &format!("agents.{}", key(name)), agent);
@@ -99,6 +104,34 @@ fn show_jwt(out: &mut String, jwt: &JwtAuth) {
             }
         }
     }
+}
+
+fn show_postgres(out: &mut String, postgres: &Postgres) {
+    let _ = writeln!(
+        out,
+        "[store.postgres]\nhost = {}\nport = {}\nuser = {}\ndatabase = {}\nschema = {}\ntls = {}\n\
+         application_name = {}\nreaders = {}\nconnect_timeout = {}\nstatement_timeout = {}\nlock_timeout = {}\n\
+         migrate = {}",
+        quoted(&postgres.host),
+        postgres.port,
+        quoted(&postgres.user),
+        quoted(&postgres.database),
+        quoted(&postgres.schema),
+        quoted(&postgres.tls),
+        quoted(&postgres.application_name),
+        postgres.readers,
+        quoted(&show_duration(postgres.connect_timeout)),
+        quoted(&show_duration(postgres.statement_timeout)),
+        quoted(&show_duration(postgres.lock_timeout)),
+        postgres.migrate,
+    );
+    if let Some(file) = &postgres.ca_file {
+        let _ = writeln!(out, "ca_file = {}", quoted(&file.display().to_string()));
+    }
+    if let Some(password) = &postgres.password {
+        let _ = writeln!(out, "password = {}", reference(password));
+    }
+    out.push('\n');
 }
 
 fn show_agent(out: &mut String, path: &str, agent: &Agent) {

@@ -87,7 +87,7 @@ fn every_fault_is_told_at_once() {
             "line 4: server.max_body: is no size from 1KiB to 64MiB; write e.g. \"2MiB\"",
             "line 3: server.keep_alive: is no duration; write e.g. \"30s\", \"15m\" or \"1h30m\"",
             "line 2: server.listen: is a number, but a string is expected here",
-            "line 6: store.kind: `paper` is unknown; use \"sqlite\" or \"memory\"",
+            "line 6: store.kind: `paper` is unknown; use \"sqlite\", \"postgres\" or \"memory\"",
             "agents.a: `harness` is missing; name the harness whose stream the driver delivers, e.g. \"deepagents\"",
             "agents.a: exactly one driver is needed: `driver.process`, `driver.http` or `driver.recording`",
         ],
@@ -316,6 +316,35 @@ fn every_limit_of_the_contract_has_a_key() {
     // The debug form lists every field once: a new limit shows up here.
     let in_contract = format!("{:?}", Limits::DEFAULT).matches(": ").count();
     assert_eq!((named, in_schema), (in_contract, in_contract));
+}
+
+#[test]
+fn shared_mode_names_its_database_and_never_a_password() {
+    let file = "[store]\nkind = \"postgres\"\n";
+    let whole = format!(
+        "{file}[store.postgres]\nhost = \"db.example\"\nuser = \"u\"\ndatabase = \"d\"\n\
+         password = {{ env = \"DB_PASSWORD\" }}\nca_file = \"ca.pem\"\n"
+    );
+    let config = load(&whole, &[]).unwrap();
+    assert_eq!(config.store.kind, StoreKind::Postgres);
+    let postgres = config.store.postgres.clone().unwrap();
+    assert_eq!(
+        (postgres.port, postgres.tls.as_str(), postgres.schema.as_str()),
+        (5432, "verify-full", "causeway")
+    );
+    assert_eq!(postgres.password, Some(EnvValue::Env("DB_PASSWORD".to_owned())));
+    assert_eq!(load(&config.show(), &[]), Ok(config));
+    for (file, finding) in [
+        (file.to_owned(), "\"postgres\" needs a [store.postgres] with host, user and database"),
+        (format!("{file}[store.postgres]\nhost = \"h\"\nuser = \"u\"\n"), "`database` is missing"),
+        (whole.replace("{ env = \"DB_PASSWORD\" }", "\"hunter2\""), "plain text"),
+        (format!("{whole}tls = \"prefer\"\n"), "`prefer` is unknown"),
+        (format!("{whole}schema = \"A-b\"\n"), "must be 1 to 48 of a-z, 0-9 and _"),
+    ] {
+        let findings = format!("{:?}", load(&file, &[]).unwrap_err());
+        assert!(findings.contains(finding.replace('"', "\\\"").as_str()), "{findings}");
+        assert!(!findings.contains("hunter2"), "{findings}");
+    }
 }
 
 #[test]

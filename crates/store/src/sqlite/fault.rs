@@ -6,8 +6,8 @@ use std::io;
 use std::path::Path;
 
 use rusqlite::ErrorCode;
-use rusqlite::types::FromSqlError;
 
+use crate::columns::Damaged;
 use crate::error::{Cause, Error, Misuse, Refusal, Unavailable};
 
 /// Why a piece of work on the database did not come to an answer of yes.
@@ -33,19 +33,15 @@ pub(crate) fn damaged() -> Trouble {
     Trouble::Sql(rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Null, Box::new(Damaged)))
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("a stored value is not readable")]
-struct Damaged;
+impl From<Damaged> for Trouble {
+    fn from(_: Damaged) -> Self {
+        damaged()
+    }
+}
 
 impl From<rusqlite::Error> for Trouble {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sql(error)
-    }
-}
-
-impl From<FromSqlError> for Trouble {
-    fn from(_: FromSqlError) -> Self {
-        damaged()
     }
 }
 

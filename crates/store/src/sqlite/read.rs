@@ -12,8 +12,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use crate::error::Refusal;
 use crate::model::{
-    Cursor, Head, HeadMove, Interrupt, InterruptStatus, InterruptSummary, Orphan, Outcome, Owner, Page,
-    Revision, Run, RunFilter, RunPage, StaleThread, Status,
+    Cursor, Head, HeadMove, Interrupt, InterruptStatus, Orphan, Outcome, Owner, Page, Revision, Run,
+    RunFilter, RunPage, StaleThread,
 };
 use crate::record::Record;
 use crate::rules;
@@ -76,64 +76,23 @@ SELECT r.run_key, r.owner, r.run_id, c.conversation_id, r.epoch, r.agent_id, r.h
     i.interrupt_id, i.reason, i.revision, i.status, i.expires_at, i.decision
 FROM run r JOIN conversation c USING (conversation_key) LEFT JOIN interrupt i USING (run_key)";
 
-fn read_run(columns: &mut Columns<'_, '_>) -> Read<(u64, Run)> {
-    let key = columns.number()?;
-    let mut run = Run {
-        owner: columns.owner()?,
-        run_id: columns.run_id()?,
-        conversation_id: columns.conversation_id()?,
-        epoch: columns.epoch()?,
-        agent_id: columns.name()?,
-        harness_id: columns.harness_id()?,
-        thread: columns.thread()?,
-        status: columns.status()?,
-        generation: columns.generation()?,
-        created_at: columns.timestamp()?,
-        ended_at: columns.timestamp_or_null()?,
-        last_sequence: columns.sequence()?,
-        request: columns.payload()?,
-        error: columns.payload_or_null()?,
-        cause: columns.shared_or_null()?,
-        interrupt: None,
-        resumed_from: columns.run_id_or_null()?,
-        resumed_by: columns.run_id_or_null()?,
-        seed: columns.payload_or_null()?,
-        usage: columns.payload_or_null()?,
-        worker_thread: columns.shared_or_null()?,
-    };
-    if run.status == Status::Interrupted {
-        run.interrupt = Some(read_summary(columns)?);
-    }
-    Ok((key, run))
-}
-
-fn read_summary(columns: &mut Columns<'_, '_>) -> Read<InterruptSummary> {
-    Ok(InterruptSummary {
-        interrupt_id: columns.interrupt_id()?,
-        reason: columns.reason()?,
-        revision: columns.revision()?,
-        status: columns.interrupt_status()?,
-        expires_at: columns.timestamp_or_null()?,
-        decision: columns.payload_or_null()?,
-    })
-}
-
 /// A run and its key, whoever owns it.
 pub(crate) fn run(connection: &Connection, run_id: &RunId<'_>) -> Read<(u64, Run)> {
     let sql = format!("{RUN} WHERE r.run_id = ?1");
-    one(connection, &sql, [run_id.as_str()], read_run)?.ok_or_else(|| Refusal::UnknownRun.into())
+    one(connection, &sql, [run_id.as_str()], |columns| Ok(columns.run()?))?
+        .ok_or_else(|| Refusal::UnknownRun.into())
 }
 
 /// A run of this owner.
 pub(crate) fn run_of(connection: &Connection, owner: &Owner, run_id: &RunId<'_>) -> Read<Run> {
     let sql = format!("{RUN} WHERE r.run_id = ?1 AND r.owner = ?2");
-    let found = one(connection, &sql, [run_id.as_str(), owner.as_str()], read_run)?;
+    let found = one(connection, &sql, [run_id.as_str(), owner.as_str()], |columns| Ok(columns.run()?))?;
     found.map(|(_, run)| run).ok_or_else(|| Refusal::UnknownRun.into())
 }
 
 pub(crate) fn run_by_key(connection: &Connection, key: i64) -> Read<Run> {
     let sql = format!("{RUN} WHERE r.run_key = ?1");
-    Ok(one(connection, &sql, [key], read_run)?.ok_or_else(damaged)?.1)
+    Ok(one(connection, &sql, [key], |columns| Ok(columns.run()?))?.ok_or_else(damaged)?.1)
 }
 
 pub(crate) fn runs(
@@ -172,7 +131,7 @@ pub(crate) fn runs(
     // One more than asked for tells whether there is a next page.
     let most = i64::try_from(limit).unwrap_or(i64::MAX - 1).saturating_add(1);
     also(" ORDER BY r.run_key DESC LIMIT ?", most.into());
-    let mut rows = every(connection, &sql, params_from_iter(parameters), read_run)?;
+    let mut rows = every(connection, &sql, params_from_iter(parameters), |columns| Ok(columns.run()?))?;
     let more = rows.len() > limit;
     rows.truncate(limit);
     let next = rows.last().filter(|_| more).map(|(key, _)| Cursor(*key));
@@ -296,26 +255,8 @@ SELECT r.owner, r.run_id, c.conversation_id, r.agent_id, i.request, i.snapshot, 
     i.interrupt_id, i.reason, i.revision, i.status, i.expires_at, i.decision
 FROM interrupt i JOIN run r USING (run_key) JOIN conversation c USING (conversation_key)";
 
-fn read_interrupt(columns: &mut Columns<'_, '_>) -> Read<Interrupt> {
-    let (owner, run_id, conversation_id) = (columns.owner()?, columns.run_id()?, columns.conversation_id()?);
-    let (agent_id, request, snapshot) = (columns.name()?, columns.payload()?, columns.payload()?);
-    let (head_ref, resumed_by) = (columns.reference()?, columns.run_id_or_null()?);
-    let summary = read_summary(columns)?;
-    Ok(Interrupt {
-        owner,
-        run_id,
-        conversation_id,
-        agent_id,
-        summary,
-        request,
-        snapshot,
-        head_ref,
-        resumed_by,
-    })
-}
-
 pub(crate) fn interrupt_by_key(connection: &Connection, key: i64) -> Read<Option<Interrupt>> {
-    one(connection, &format!("{INTERRUPT} WHERE i.run_key = ?1"), [key], read_interrupt)
+    one(connection, &format!("{INTERRUPT} WHERE i.run_key = ?1"), [key], |columns| Ok(columns.interrupt()?))
 }
 
 pub(crate) fn pending_interrupt(
@@ -337,7 +278,9 @@ pub(crate) fn pending_interrupts(
     let pending = interrupt_number(InterruptStatus::Pending);
     let sql =
         format!("{INTERRUPT} WHERE i.status = {pending} AND r.owner = ?1 ORDER BY i.run_key DESC LIMIT ?2");
-    every(connection, &sql, params![owner.as_str(), i64::try_from(limit).unwrap_or(i64::MAX)], read_interrupt)
+    every(connection, &sql, params![owner.as_str(), i64::try_from(limit).unwrap_or(i64::MAX)], |columns| {
+        Ok(columns.interrupt()?)
+    })
 }
 
 /// Times are kept as RFC 3339 in UTC: their order as text is right to the second, which is all that the cut needs.
@@ -397,7 +340,7 @@ pub(crate) fn stale_threads(
            AND NOT EXISTS (SELECT 1 FROM head h WHERE h.run_key = r.run_key)
          ORDER BY r.run_key LIMIT ?2",
         params![conversation, i64::try_from(limit).unwrap_or(i64::MAX)],
-        read_thread,
+        |columns| Ok(columns.stale_thread()?),
     )
 }
 
@@ -408,13 +351,8 @@ pub(crate) fn threads_left(connection: &Connection, conversation: i64) -> Read<V
         "SELECT run_id, agent_id, epoch, worker_thread FROM run
          WHERE conversation_key = ?1 AND forgotten = 0 AND worker_thread IS NOT NULL ORDER BY run_key",
         [conversation],
-        read_thread,
+        |columns| Ok(columns.stale_thread()?),
     )
-}
-
-fn read_thread(columns: &mut Columns<'_, '_>) -> Read<StaleThread> {
-    let (run_id, agent_id, epoch) = (columns.run_id()?, columns.name()?, columns.epoch()?);
-    Ok(StaleThread { run_id, agent_id, epoch, worker_thread: Arc::from(columns.text()?) })
 }
 
 pub(crate) fn orphans(connection: &Connection, instance: i64) -> Read<Vec<Orphan>> {
@@ -424,19 +362,7 @@ pub(crate) fn orphans(connection: &Connection, instance: i64) -> Read<Vec<Orphan
          FROM run r JOIN conversation c USING (conversation_key)
          WHERE r.status = 0 AND r.instance <> ?1 ORDER BY r.run_key"
     );
-    every(connection, &sql, [instance], |columns| {
-        Ok(Orphan {
-            owner: columns.owner()?,
-            run_id: columns.run_id()?,
-            conversation_id: columns.conversation_id()?,
-            epoch: columns.epoch()?,
-            agent_id: columns.name()?,
-            harness_id: columns.harness_id()?,
-            thread: columns.thread()?,
-            last_sequence: columns.sequence()?,
-            worker_thread: columns.shared_or_null()?,
-        })
-    })
+    every(connection, &sql, [instance], |columns| Ok(columns.orphan()?))
 }
 
 /// Runs that ended before a time and are not packed, oldest end first.
@@ -446,6 +372,6 @@ pub(crate) fn packable(connection: &Connection, before_millis: i64, limit: usize
         "SELECT run_key FROM run WHERE archived = 0 AND ended_ms IS NOT NULL AND ended_ms < ?1
          ORDER BY ended_ms LIMIT ?2",
         params![before_millis, i64::try_from(limit).unwrap_or(i64::MAX)],
-        |columns| columns.int(),
+        |columns| Ok(columns.int()?),
     )
 }

@@ -5,7 +5,6 @@
 use std::fs;
 use std::path::Path;
 
-use causeway_contract::event::EventType;
 use rusqlite::Connection;
 
 use crate::error::{Cause, Unavailable};
@@ -220,55 +219,9 @@ fn back_up(connection: &Connection, file: &Path, version: usize) -> Result<(), U
     file.parent().map_or(Ok(()), mark::sync_directory)
 }
 
-/// The number that stands for a type in the log.
-pub(crate) fn type_number(event_type: EventType) -> i64 {
-    let at = EventType::ALL.iter().position(|known| *known == event_type);
-    at.and_then(|at| i64::try_from(at).ok()).unwrap_or(i64::MAX)
-}
-
-/// The type that this number stands for.
-pub(crate) fn numbered_type(number: i64) -> Option<EventType> {
-    usize::try_from(number).ok().and_then(|at| EventType::ALL.get(at)).copied()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_numbers_of_event_types_on_disk_never_change() {
-        let names: Vec<_> = EventType::ALL.iter().map(|event_type| event_type.as_str()).collect();
-        assert_eq!(
-            names,
-            [
-                "run.started",
-                "run.finished",
-                "run.interrupted",
-                "run.cancelled",
-                "run.error",
-                "text.started",
-                "text.delta",
-                "text.finished",
-                "reasoning.started",
-                "reasoning.delta",
-                "reasoning.finished",
-                "tool.started",
-                "tool.arguments.delta",
-                "tool.finished",
-                "tool.error",
-                "interrupt.requested",
-                "namespace.entered",
-                "namespace.exited",
-                "warning",
-                "usage.updated",
-                "provider.metadata",
-            ]
-        );
-        for event_type in EventType::ALL {
-            assert_eq!(numbered_type(type_number(*event_type)), Some(*event_type));
-        }
-        assert_eq!(type_number(EventType::UsageUpdated), 19, "the index log_usage names it");
-    }
 
     #[test]
     fn an_older_file_is_copied_and_then_migrated() {

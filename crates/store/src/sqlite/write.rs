@@ -13,6 +13,7 @@ use causeway_contract::id::{ConversationId, Reference, RunId};
 use causeway_contract::receipt::CommitReceipt;
 use rusqlite::{Connection, OptionalExtension, params};
 
+use crate::columns::type_number;
 use crate::error::{Cause, Refusal, Unavailable};
 use crate::failpoint::{self, hit, strikes};
 use crate::model::interrupt::expired;
@@ -27,7 +28,7 @@ use crate::sqlite::fault::{Trouble, damaged};
 use crate::sqlite::mark::Mark;
 use crate::sqlite::read::{self, Conversation, LAST_SEQUENCE, one};
 use crate::sqlite::row::{ROOT, interrupt_number, reason_number, status_number, stored, thread_number};
-use crate::sqlite::{open, pack, schema};
+use crate::sqlite::{open, pack};
 
 /// What the writes answer.
 pub(crate) type Write<T> = Result<T, Trouble>;
@@ -517,7 +518,7 @@ impl Writer {
             &self.connection,
             "SELECT revision FROM head WHERE conversation_key = ?1 AND agent_id = ?2",
             params![known.conversation, known.agent_id],
-            |columns| columns.revision(),
+            |columns| Ok(columns.revision()?),
         )?;
         Ok(found.unwrap_or_default())
     }
@@ -531,7 +532,7 @@ impl Writer {
             insert.execute(params![
                 key,
                 stored(record.sequence.value()),
-                schema::type_number(record.event_type),
+                type_number(record.event_type),
                 record.timestamp.to_string(),
                 namespace,
                 record.data.as_str(),
