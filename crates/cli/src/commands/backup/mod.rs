@@ -186,6 +186,9 @@ fn data_directory(args: &Args) -> anyhow::Result<PathBuf> {
     match store.kind {
         StoreKind::Sqlite => Ok(store.path),
         StoreKind::Memory => bail!("a store in memory has nothing to back up"),
+        StoreKind::Postgres => {
+            bail!("a PostgreSQL store is backed up with its own tools; see docs/shared-mode.md")
+        }
     }
 }
 
