@@ -182,6 +182,8 @@ let token: string | null = storedToken();
 
 /** The gateway wants a token that it has not got, or not a good one. */
 export const tokenWanted = signal(false);
+/** The prompt was put away: it does not come back by itself. */
+export const signInDeclined = signal(false);
 /** Counts sign-ins: what was refused before is asked again. */
 export const session = signal(0);
 
@@ -194,7 +196,13 @@ export function signIn(given: string | null): void {
     // it holds until the page is closed, then
   }
   tokenWanted.value = false;
+  signInDeclined.value = false;
   session.value += 1;
+}
+
+export function declineSignIn(): void {
+  tokenWanted.value = false;
+  signInDeclined.value = true;
 }
 
 export function hasToken(): boolean {
@@ -236,7 +244,7 @@ export async function request(path: string, options: Options = {}): Promise<Resp
     throw new ApiError(0, "unreachable", "The gateway does not answer", null);
   }
   if (response.ok) return response;
-  if (response.status === 401) tokenWanted.value = true;
+  if (response.status === 401 && !signInDeclined.peek()) tokenWanted.value = true;
   throw await refusal(response);
 }
 

@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import { Component, type ComponentChildren, type JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { hasToken, session, signIn, tokenWanted } from "./api";
+import { declineSignIn, hasToken, session, signIn, signInDeclined, tokenWanted } from "./api";
 import { Modal } from "./components/modal";
 import { Empty, Failure } from "./components/states";
 import { bindings, useKeys } from "./keys";
@@ -75,6 +75,11 @@ export function App(): JSX.Element {
           {hasToken() && session.value >= 0 && (
             <button type="button" class="button quiet" onClick={() => signIn(null)}>
               Sign out
+            </button>
+          )}
+          {signInDeclined.value && (
+            <button type="button" class="button quiet" onClick={() => (tokenWanted.value = true)}>
+              Sign in
             </button>
           )}
           <ThemeButton />
@@ -166,8 +171,13 @@ function Help(): JSX.Element {
 function TokenPrompt(): JSX.Element {
   const [text, setText] = useState("");
   return (
-    <Modal label="Sign in" onClose={() => (tokenWanted.value = false)}>
+    <Modal label="Sign in" onClose={declineSignIn}>
       <h2>This gateway wants a token</h2>
+      {hasToken() && (
+        <p role="alert" class="tone-bad">
+          The last token was refused.
+        </p>
+      )}
       <p>It is sent as a bearer token with every request of this tab, and forgotten when the tab is closed.</p>
       <form
         class="form"
@@ -184,7 +194,7 @@ function TokenPrompt(): JSX.Element {
           <button type="submit" class="button primary">
             Use it
           </button>
-          <button type="button" class="button" onClick={() => (tokenWanted.value = false)}>
+          <button type="button" class="button" onClick={declineSignIn}>
             Not now
           </button>
         </div>

@@ -41,12 +41,14 @@ export async function until(what, name = "it") {
  * `{ tour: recorded("deepagents", "deepagents/subagents_parallel.jsonl") }`.
  */
 export class Gateway {
-  constructor({ agents = {}, store = "sqlite", server = "" } = {}) {
+  constructor({ agents = {}, store = "sqlite", server = "", more = "", token = null } = {}) {
     assert.ok(existsSync(BIN), `no binary at ${BIN}; set CAUSEWAY_BIN`);
     this.dir = mkdtempSync(path.join(tmpdir(), "causeway-web-"));
     this.agents = agents;
     this.store = store;
     this.server = server;
+    this.more = more;
+    this.token = token;
     this.port = 0;
   }
 
@@ -62,7 +64,7 @@ export class Gateway {
     writeFileSync(
       config,
       `[server]\nlisten = "127.0.0.1:${this.port}"\nshutdown_grace = "1s"\n${this.server}\n` +
-        `[store]\nkind = "${this.store}"\npath = ${JSON.stringify(path.join(this.dir, "data"))}\n${agents.join("")}`,
+        `[store]\nkind = "${this.store}"\npath = ${JSON.stringify(path.join(this.dir, "data"))}\n${this.more}\n${agents.join("")}`,
     );
     // After a restart the port is the one that was free before: as long as it takes, the system may still hold it.
     await until(() => this.tryStart(config), "a gateway");
@@ -100,7 +102,9 @@ export class Gateway {
   }
 
   async json(route, body) {
-    const init = body === undefined ? {} : { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+    const headers = this.token === null ? {} : { authorization: `Bearer ${this.token}` };
+    const init =
+      body === undefined ? { headers } : { method: "POST", headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify(body) };
     const answer = await fetch(this.url + route, init);
     const text = await answer.text();
     assert.ok(answer.ok, `${route}: ${answer.status} ${text}`);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Envelope, EventType } from "./envelope";
 import { readEvent } from "./envelope";
-import { apply, emptyModel, stateAt, textAt } from "./model";
+import { apply, emptyModel, glanceAt, stateAt, textAt } from "./model";
 
 let next = 0;
 function event(type: EventType, data: object, namespace: readonly string[] = []): Envelope {
@@ -74,6 +74,25 @@ describe("the state at an event", () => {
       expect(normal(of(stateAt(whole, length - 1)))).toEqual(normal(of(stateAt(part, length - 1))));
     }
   });
+});
+
+test("a glance says of every event what the whole state says", () => {
+  const run = model(tour());
+  for (let sequence = 0; sequence < 16; sequence += 1) {
+    const state = stateAt(run, sequence);
+    const glance = glanceAt(run, sequence, 2);
+    expect([glance.messages, glance.tools, glance.openTools, glance.active.length, glance.warnings, glance.usage, glance.terminal]).toEqual([
+      state.messages.length,
+      state.tools.length,
+      state.tools.filter((one) => one.outcome === "open").length,
+      state.subagents.filter((one) => one.outcome === "open").length,
+      state.warnings.length,
+      state.usage,
+      state.terminal,
+    ]);
+    const starts = [...state.messages.map((one) => one.message.start), ...state.tools.map((one) => one.tool.start)].sort((a, b) => a - b);
+    expect(glance.pieces.map((one) => one.start)).toEqual(starts.slice(-2));
+  }
 });
 
 test("a missing number is a gap, and is told", () => {

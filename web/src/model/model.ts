@@ -371,3 +371,58 @@ export function stateAt(model: RunModel, sequence: number): RunState {
     terminal: model.terminal !== null && model.terminal.sequence <= sequence ? model.terminal : null,
   };
 }
+
+/** How many of `all`, in the order of their beginnings, had begun by `sequence`. */
+function begunCount(all: readonly { readonly start: number }[], sequence: number): number {
+  let low = 0;
+  let high = all.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((all[middle] as { start: number }).start <= sequence) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+export type Piece = { readonly start: number } & ({ readonly message: MessageAt } | { readonly tool: ToolAt });
+
+/** What a page shows of the state at an event: all counts, and the latest pieces. Its cost does not grow with the run. */
+export interface Glance {
+  readonly messages: number;
+  readonly tools: number;
+  readonly openTools: number;
+  readonly subagents: number;
+  readonly active: readonly Subagent[];
+  /** The latest, in order. */
+  readonly pieces: readonly Piece[];
+  readonly interrupt: InterruptPoint | null;
+  readonly usage: Usage | null;
+  readonly warnings: number;
+  readonly terminal: Terminal | null;
+}
+
+export function glanceAt(model: RunModel, sequence: number, pieces: number): Glance {
+  const messages = begunCount(model.messages, sequence);
+  const tools = begunCount(model.tools, sequence);
+  const subagents = begunCount(model.subagents, sequence);
+  const open = (span: Span) => span.end === null || span.end > sequence;
+  let openTools = 0;
+  for (let place = 0; place < tools; place += 1) if (open(model.tools[place] as Tool)) openTools += 1;
+  const latest: Piece[] = [
+    ...model.messages.slice(Math.max(0, messages - pieces), messages).map((one) => ({ start: one.start, message: messageAt(one, sequence) })),
+    ...model.tools.slice(Math.max(0, tools - pieces), tools).map((one) => ({ start: one.start, tool: toolAt(one, sequence) })),
+  ];
+  latest.sort((a, b) => a.start - b.start);
+  return {
+    messages,
+    tools,
+    openTools,
+    subagents,
+    active: model.subagents.slice(0, subagents).filter(open),
+    pieces: latest.slice(-pieces),
+    interrupt: pointsBy(model.interrupts, sequence).at(-1) ?? null,
+    usage: pointsBy(model.usage, sequence).at(-1)?.usage ?? null,
+    warnings: pointsBy(model.warnings, sequence).length,
+    terminal: model.terminal !== null && model.terminal.sequence <= sequence ? model.terminal : null,
+  };
+}

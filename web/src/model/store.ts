@@ -1,7 +1,7 @@
 // One run in the page: its events, what they come to, and the connection they come over. Stored and live runs come the same
 // way: the canonical stream from the cursor on, again and again until the terminal is there.
 import { computed, signal } from "@preact/signals";
-import { ApiError, api, type Findings, type Run, tokenWanted } from "../api";
+import { ApiError, api, type Findings, type Run } from "../api";
 import { SseParser } from "../sse";
 import { type LogEvent, readEvent } from "./envelope";
 import { type RunModel, apply, emptyModel } from "./model";
@@ -109,7 +109,6 @@ export class RunStore {
         if (stopped.aborted) return;
         if (error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 408 && error.status !== 429) {
           this.connection.value = { state: "failed", error };
-          if (error.status === 401) tokenWanted.value = true;
           return;
         }
       }

@@ -11,7 +11,7 @@ import { Block, Id, Line } from "../../components/text";
 import { clock, count, duration, plural } from "../../format";
 import { useKeys } from "../../keys";
 import { type LogEvent, readEvent } from "../../model/envelope";
-import { type MessageAt, type RunState, type SubagentAt, type ToolAt, stateAt } from "../../model/model";
+import { type MessageAt, type ToolAt, glanceAt } from "../../model/model";
 import { runHref, select } from "../../model/select";
 import type { RunStore } from "../../model/store";
 import { summary, toneOf } from "../../model/summary";
@@ -183,7 +183,7 @@ function Scrubber({ store }: { readonly store: RunStore }): JSX.Element {
       <div class={narrow.value ? "scrubber-narrow" : "split"}>
         <div class="scrubber-state">
           <Moment event={event} began={began} />
-          <State store={store} state={stateAt(store.model, event.sequence)} at={event.sequence} />
+          <State store={store} at={event.sequence} />
         </div>
         <aside class="side" aria-label="The event">
           <EventDetail store={store} event={event} here="scrubber" onStep={(sequence) => { setSpeed(null); goTo(sequence); }} />
@@ -243,21 +243,11 @@ function Moment({ event, began }: { readonly event: LogEvent; readonly began: nu
   );
 }
 
-interface Item {
-  readonly start: number;
-  readonly message?: MessageAt;
-  readonly tool?: ToolAt;
-}
-
-function State({ store, state, at }: { readonly store: RunStore; readonly state: RunState; readonly at: number }): JSX.Element {
+function State({ store, at }: { readonly store: RunStore; readonly at: number }): JSX.Element {
   const [shown, setShown] = useState(SHOWN);
-  const items: Item[] = [
-    ...state.messages.map((message) => ({ start: message.message.start, message })),
-    ...state.tools.map((tool) => ({ start: tool.tool.start, tool })),
-  ].sort((a, b) => a.start - b.start);
-  const open = state.tools.filter((tool) => tool.outcome === "open");
-  const inside = state.subagents.filter((one) => one.outcome === "open");
-  const usage = state.usage;
+  const state = glanceAt(store.model, at, shown);
+  const { usage } = state;
+  const earlier = state.messages + state.tools - state.pieces.length;
   const end = useRef<HTMLDivElement>(null);
   useEffect(() => {
     end.current?.scrollIntoView({ block: "nearest" });
@@ -265,11 +255,11 @@ function State({ store, state, at }: { readonly store: RunStore; readonly state:
   return (
     <>
       <dl class="scrubber-facts">
-        <Fact name="Messages" value={count(state.messages.length)} />
-        <Fact name="Calls" value={`${count(state.tools.length)}${open.length > 0 ? `, ${count(open.length)} open` : ""}`} />
-        <Fact name="Subagents" value={`${count(state.subagents.length)}${inside.length > 0 ? `, ${count(inside.length)} active` : ""}`} />
+        <Fact name="Messages" value={count(state.messages)} />
+        <Fact name="Calls" value={`${count(state.tools)}${state.openTools > 0 ? `, ${count(state.openTools)} open` : ""}`} />
+        <Fact name="Subagents" value={`${count(state.subagents)}${state.active.length > 0 ? `, ${count(state.active.length)} active` : ""}`} />
         <Fact name="Tokens in / out" value={usage ? `${usage.input_tokens ?? "–"} / ${usage.output_tokens ?? "–"}` : "–"} />
-        <Fact name="Warnings" value={count(state.warnings.length)} />
+        <Fact name="Warnings" value={count(state.warnings)} />
         <div>
           <dt>State</dt>
           <dd>
@@ -283,29 +273,29 @@ function State({ store, state, at }: { readonly store: RunStore; readonly state:
           </dd>
         </div>
       </dl>
-      {inside.length > 0 && (
+      {state.active.length > 0 && (
         <ul class="scrubber-inside" aria-label="Active subagents">
-          {inside.map((one: SubagentAt) => (
-            <li key={one.subagent.namespace}>
+          {state.active.map((one) => (
+            <li key={one.namespace}>
               <Badge tone="running">
-                <Line text={one.subagent.agentName} max={60} />
+                <Line text={one.agentName} max={60} />
               </Badge>
             </li>
           ))}
         </ul>
       )}
-      {items.length > shown && (
+      {earlier > 0 && (
         <button type="button" class="link scrubber-earlier" onClick={() => setShown(shown * 4)}>
-          {count(items.length - shown)} earlier
+          {count(earlier)} earlier
         </button>
       )}
       <ol class="scrubber-items" aria-label="Messages and calls so far">
-        {items.slice(-shown).map((item) =>
-          item.message ? (
-            <MessageItem key={`m${item.start}`} store={store} at={at} item={item.message} ended={state.terminal !== null} />
-          ) : item.tool ? (
-            <ToolItem key={`t${item.start}`} store={store} at={at} item={item.tool} />
-          ) : null,
+        {state.pieces.map((piece) =>
+          "message" in piece ? (
+            <MessageItem key={piece.start} store={store} at={at} item={piece.message} ended={state.terminal !== null} />
+          ) : (
+            <ToolItem key={piece.start} store={store} at={at} item={piece.tool} />
+          ),
         )}
       </ol>
       <div ref={end} />
