@@ -3,6 +3,7 @@ import { beforeAll, expect, test, vi } from "vitest";
 beforeAll(() => {
   vi.stubGlobal("location", { hash: "" });
   vi.stubGlobal("addEventListener", () => undefined);
+  vi.stubGlobal("history", { replaceState: (_data: unknown, _title: string, target: string) => (location.hash = target) });
 });
 
 test("an address is read as it was written, whatever the ids hold", async () => {
@@ -17,4 +18,15 @@ test("an address is read as it was written, whatever the ids hold", async () => 
 test("a stray percent sign stands for itself", async () => {
   const { parseRoute } = await import("./router");
   expect(parseRoute("#/run/100%/events").path).toEqual(["run", "100%", "events"]);
+});
+
+test("what a page that is being left wants of the address does not undo the step", async () => {
+  const { route, setQuery } = await import("./router");
+  setQuery({ seq: 1 });
+  expect(location.hash).toBe("#/?seq=1");
+  // The step is taken; the browser tells of it a moment later.
+  location.hash = "#/run/a/wire?seq=7";
+  setQuery({ seq: 2 });
+  expect(location.hash).toBe("#/run/a/wire?seq=7");
+  expect(route.value.query.get("seq")).toBe("1");
 });

@@ -34,8 +34,11 @@ export function href(path: readonly string[], query?: Readonly<Record<string, st
 }
 
 export const route = signal<Route>(parseRoute(location.hash));
+/** The address that `route` was read from: another one in the bar means that a step to it has been taken, and is about to be told. */
+let told = location.hash;
 
 addEventListener("hashchange", () => {
+  told = location.hash;
   route.value = parseRoute(location.hash);
 });
 
@@ -47,11 +50,13 @@ export function navigate(target: string): void {
 /** Changes the address without a new step of the history: what a filter, a selection or a cursor does. */
 export function replace(target: string): void {
   history.replaceState(null, "", target);
+  told = location.hash;
   route.value = parseRoute(target);
 }
 
-/** Sets or (with null and "") removes members of the query. */
+/** Sets or (with null and "") removes members of the query. What comes from a page that is being left is dropped: it would undo the step. */
 export function setQuery(changes: Readonly<Record<string, string | number | null>>): void {
+  if (location.hash !== told) return;
   const { path, query } = route.peek();
   const all: Record<string, string | number | null> = Object.fromEntries(query);
   replace(href(path, { ...all, ...changes }));
