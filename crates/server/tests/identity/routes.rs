@@ -76,12 +76,13 @@ fn ui_message(ids: &Ids) -> String {
 }
 
 /// Routes that need no token: they hold nothing of anybody.
-pub const OPEN: &[&str] = &["/", "/assets/{*path}", "/healthz", "/readyz"];
+pub const OPEN: &[&str] = &["/", "/assets/{*path}", "/healthz", "/openapi.json", "/readyz"];
 
 /// What shows or changes something first, what begins a run last: a run that a caller began is its own from then on.
 pub const ROUTES: &[Route] = &[
     get("/", Does::Nothing, |_| "/".to_owned()),
     get("/assets/{*path}", Does::Nothing, |_| "/assets/none.js".to_owned()),
+    get("/openapi.json", Does::Nothing, |_| "/openapi.json".to_owned()),
     get("/healthz", Does::Nothing, |_| "/healthz".to_owned()),
     get("/readyz", Does::Nothing, |_| "/readyz".to_owned()),
     get("/api/v1/harnesses", Does::Nothing, |_| "/api/v1/harnesses".to_owned()),
