@@ -7,6 +7,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { after } from "node:test";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 
@@ -19,6 +20,10 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 export const PATIENCE = Number(process.env.CAUSEWAY_PATIENCE ?? 90_000);
 
 export const recording = (name) => path.join(ROOT, "tests/data/recordings", name);
+
+/** What was begun, be it that its beginning failed elsewhere: a process that is left would keep the tests from ending. */
+const begun = [];
+after(() => Promise.allSettled(begun.map(async (one) => (await one)())));
 
 /** Asks until `what` gives something, or for {@link PATIENCE}. */
 export async function until(what, name = "it") {
@@ -54,6 +59,7 @@ export class Gateway {
 
   static async start(options) {
     const gateway = new Gateway(options);
+    begun.push(Promise.resolve(() => gateway.stop()));
     await gateway.start();
     return gateway;
   }
@@ -76,11 +82,11 @@ export class Gateway {
     let log = "";
     child.stdout.on("data", (chunk) => (out += chunk));
     child.stderr.on("data", (chunk) => (log += chunk));
+    this.child = child;
     const ended = new Promise((resolve) => child.on("exit", resolve));
+    this.ended = ended;
     const url = await until(() => /http:\/\/[0-9.:]+/.exec(out)?.[0] ?? (child.exitCode !== null || child.signalCode !== null ? "ended" : null), "an address");
     if (url === "ended") throw new Error(`the gateway ended: ${log.slice(-2000)}`);
-    this.child = child;
-    this.ended = ended;
     this.url = url;
     this.port = Number(new URL(url).port);
     await until(async () => (await fetch(`${url}/readyz`)).ok, "a ready gateway");
@@ -149,7 +155,13 @@ export function written(dir, name, lines, pace = "fast", more = "") {
   return recorded("canonical", file, pace, more);
 }
 
-export async function launch() {
+export function launch() {
+  const browser = begin();
+  begun.push(browser.then((one) => () => one.close()));
+  return browser;
+}
+
+async function begin() {
   const profile = mkdtempSync(path.join(tmpdir(), "causeway-chromium-"));
   const browser = await chromium.launchPersistentContext(profile, {
     executablePath: process.env.CAUSEWAY_CHROMIUM ?? "/usr/bin/chromium",
