@@ -3,6 +3,7 @@
 //! Every finding names the file and the repair. Nothing here changes a file except `bless`.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod logs;
 mod tidy;
 
 use std::path::{Path, PathBuf};

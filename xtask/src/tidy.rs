@@ -9,6 +9,8 @@ use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 
+use crate::logs;
+
 /// Where the generated schema stands.
 pub const SCHEMA: &str = "contract/canonical-events-v1.schema.json";
 
@@ -126,7 +128,7 @@ impl Tree {
 
 /// Every finding of every rule.
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree, &mut Vec<Finding>); 11] = [
+    let rules: [fn(&Tree, &mut Vec<Finding>); 12] = [
         dependency_direction,
         core_dependencies,
         core_does_no_io,
@@ -138,6 +140,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         harnesses_stay_in_their_folders,
         schema_is_fresh,
         links_lead_somewhere,
+        logs_hold_no_content,
     ];
     let mut findings = Vec::new();
     for rule in rules {
@@ -262,6 +265,18 @@ fn unfinished(tree: &Tree, findings: &mut Vec<Finding>) {
                     format!("line {}: an ignored test needs its reason", number + 1),
                 );
             }
+        }
+    }
+}
+
+fn logs_hold_no_content(tree: &Tree, findings: &mut Vec<Finding>) {
+    for (name, text) in
+        tree.sources().filter(|(name, _)| name.starts_with("crates/") && name.contains("/src/"))
+    {
+        for (line, field) in logs::unknown_fields(text) {
+            let what =
+                format!("line {line} logs `{field}`; if it can hold no content, add it to xtask/src/logs.rs");
+            found(findings, name, "log-fields", what);
         }
     }
 }

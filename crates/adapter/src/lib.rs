@@ -28,6 +28,7 @@ pub mod registry;
 mod scribe;
 mod spaces;
 pub mod strands;
+pub mod tally;
 pub mod text;
 pub mod turn;
 pub mod usage;

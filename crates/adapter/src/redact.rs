@@ -6,18 +6,21 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use crate::tally;
+
 /// What stands in the place of a secret.
 pub const MARK: &str = "[redacted]";
 
 /// The text with every known secret replaced by [`MARK`].
 pub fn redact(text: &str) -> Cow<'_, str> {
     let mut out = String::new();
-    let (mut copied, mut at) = (0, 0);
+    let (mut copied, mut at, mut places) = (0, 0, 0);
     while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
         match secret_at(text, at) {
             Some(found) if !found.is_empty() => {
                 out.push_str(text.get(copied..found.start).unwrap_or_default());
                 out.push_str(MARK);
+                places += 1;
                 copied = found.end;
                 at = found.end;
             }
@@ -27,6 +30,7 @@ pub fn redact(text: &str) -> Cow<'_, str> {
     if copied == 0 {
         return Cow::Borrowed(text);
     }
+    tally::redacted(places);
     out.push_str(text.get(copied..).unwrap_or_default());
     Cow::Owned(out)
 }

@@ -10,6 +10,7 @@ use causeway_contract::id::{Name, ToolCallId, check_id};
 
 use crate::json::{JsonStr, Unit, join};
 use crate::redact::redact;
+use crate::tally;
 use crate::turn::Options;
 
 /// The state of one streamed text: a half that waits for the other one, a sequence that is not over.
@@ -69,6 +70,13 @@ impl Stream {
             out.push(if c == '\0' { '\u{fffd}' } else { c });
             return;
         }
+        let before = out.len();
+        self.place(c, out);
+        tally::stripped(u64::from(out.len() == before));
+    }
+
+    /// One character of a text that is to hold no escapes.
+    fn place(&mut self, c: char, out: &mut String) {
         self.escape = match (self.escape, c) {
             (Escape::Ground, '\u{1b}') | (Escape::Esc, '\u{1b}') => Escape::Esc,
             (Escape::Ground, '\u{9b}') => Escape::Csi,
@@ -88,7 +96,7 @@ impl Stream {
             // A sequence that is broken off: the character belongs to the text again.
             (Escape::Csi, c) => {
                 self.escape = Escape::Ground;
-                return self.put(c, options, out);
+                return self.place(c, out);
             }
             (Escape::Osc, '\u{7}' | '\u{9c}') => Escape::Ground,
             (Escape::Osc, '\u{1b}') => Escape::OscEsc,

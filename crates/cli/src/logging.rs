@@ -21,7 +21,7 @@ pub fn start(form: LogForm, level: &str) {
         .log_internal_errors(false);
     match form {
         LogForm::Text => builder.init(),
-        LogForm::Json => builder.json().flatten_event(true).init(),
+        LogForm::Json => builder.json().flatten_event(true).with_span_list(false).init(),
     }
     if bad {
         tracing::warn!("the log level is no level and no filter; logging at info");

@@ -3,6 +3,7 @@
 //! Refuses an answer that leaves something undecided, decides what was not asked, or decides it in a way that the
 //! interrupt does not allow. It reads no store and no clock.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use causeway_adapter::json::Json;
@@ -313,6 +314,22 @@ fn one_decision(decided: &Decided) -> String {
 /// What the resumed run was asked, as its row says it.
 pub(crate) fn request_json(answer: &Answer) -> String {
     format!("{{{}}}", written(answer))
+}
+
+/// The answer in words of ours: which decisions, and how many of each; no value and no message.
+pub(crate) fn in_short(answer: &Answer) -> String {
+    match answer {
+        Answer::Values(_) => "submitted".to_owned(),
+        Answer::Dismissed => "dismissed".to_owned(),
+        Answer::Decisions(decisions) => {
+            let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+            for decided in decisions {
+                *counts.entry(decided.decision.to_string()).or_default() += 1;
+            }
+            let words: Vec<String> = counts.iter().map(|(word, count)| format!("{word} {count}")).collect();
+            words.join(", ")
+        }
+    }
 }
 
 /// The decision record: who, when, through which route, and what.

@@ -12,10 +12,12 @@ use causeway_contract::id::Name;
 use causeway_contract::limits::Limits;
 pub use causeway_lifecycle::Thread;
 
+use crate::audit;
 use crate::gate::Tool;
 use crate::harness::Harness;
 use crate::http::config as http;
 use crate::schema::Schemas;
+use crate::trace;
 
 /// What the engine is told about itself.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -34,6 +36,10 @@ pub struct Settings {
     pub tail_events: usize,
     /// The same in bytes.
     pub tail_bytes: usize,
+    /// Where who did what is recorded, if it is.
+    pub audit: Option<audit::Settings>,
+    /// Where traces are sent, if they are.
+    pub trace: Option<trace::Settings>,
 }
 
 impl Settings {
@@ -47,6 +53,8 @@ impl Settings {
             max_unwritten_bytes: 1 << 20,
             tail_events: 256,
             tail_bytes: 128 << 10,
+            audit: None,
+            trace: None,
         }
     }
 }

@@ -17,6 +17,7 @@ use causeway_store::model::{
 };
 use tokio::sync::{Notify, watch};
 
+use crate::audit::{Act, Action, Audit};
 use crate::config::{AgentConfig, Driver, Settings};
 use crate::coordinator::Crash;
 use crate::error::{Error, OpenError};
@@ -26,10 +27,12 @@ use crate::gate::Tools;
 use crate::harness::Harness;
 use crate::http::Http;
 use crate::metrics::{Findings, Metrics};
+use crate::origin::Origin;
 use crate::process::Process;
 use crate::recording::Recording;
 use crate::repair::{Lost, Repairs};
 use crate::subscription::Subscription;
+use crate::trace::Tracer;
 use crate::translate::Translator;
 use crate::{expiry, inspect, process, repair, start};
 
@@ -140,6 +143,8 @@ pub(crate) struct Inner {
     pub repairs: Repairs,
     /// Told of every interrupt that will expire.
     pub expiring: Arc<Notify>,
+    pub audit: Option<Audit>,
+    pub tracer: Tracer,
 }
 
 /// An agent, ready to run.
@@ -180,6 +185,9 @@ impl Engine {
             agent.harness.reap().await.map_err(|what| OpenError::Driver { agent: id.clone(), what })?;
         }
         hit(failpoint::REAPED);
+        let audit = settings.audit.as_ref().map(Audit::open).transpose()?;
+        let tracer = settings.trace.as_ref().map_or_else(|| Ok(Tracer::default()), Tracer::open);
+        let tracer = tracer.map_err(|what| OpenError::Trace { what })?;
         let (repairs, lost) = Repairs::new();
         let inner = Arc::new(Inner {
             settings,
@@ -192,6 +200,8 @@ impl Engine {
             findings: Findings::default(),
             repairs,
             expiring: expiry::bell(),
+            audit,
+            tracer,
         });
         repair::recover(&inner).await?;
         hit(failpoint::RECOVERED);
@@ -209,7 +219,7 @@ impl Engine {
     pub async fn start(&self, request: StartRun) -> Result<Started, Error> {
         let inner = Arc::clone(&self.inner);
         // On a task of its own: a request that is dropped half-way must not leave a run that nobody drives.
-        let started = tokio::spawn(async move { start::start(&inner, request).await });
+        let started = tokio::spawn(Origin::carried(async move { start::start(&inner, request).await }));
         started.await.unwrap_or_else(|broken| Err(Error::Fault(broken.to_string())))
     }
 
@@ -221,6 +231,9 @@ impl Engine {
     pub async fn cancel_run(&self, owner: &Owner, run_id: &RunId<'_>) -> Result<Cancelled, Error> {
         let run = self.inner.store.run(owner, run_id).await?;
         let run_id = run.run_id.clone();
+        let asked =
+            Act::new(Action::CancelAsked).owner(owner).conversation(&run.conversation_id).run(&run_id);
+        self.inner.record(asked).await;
         if let Some(active) = self.inner.active(&run_id) {
             active.ask_to_cancel(CancelReason::ClientRequest);
             let patience = active.grace + self.inner.settings.store_patience + CANCEL_MARGIN;
@@ -376,7 +389,9 @@ impl Engine {
         // Another gateway may be writing it.
         let elsewhere = feed.is_none() && !run.status.is_terminal() && self.inner.store.shared().is_some();
         let store = Arc::clone(&self.inner.store);
-        Ok(Subscription::new(run.owner, run.run_id, store, feed, after, presence).elsewhere(elsewhere))
+        let reader = self.inner.metrics.reader();
+        let subscription = Subscription::new(run.owner, run.run_id, store, feed, after, presence, reader);
+        Ok(subscription.elsewhere(elsewhere))
     }
 
     /// The whole of a tool result that an event shows in part.
@@ -418,6 +433,31 @@ impl Engine {
     /// Counters since the engine was opened.
     pub fn metrics(&self) -> crate::metrics::Snapshot {
         self.inner.metrics.snapshot(*self.inner.driven.borrow())
+    }
+
+    /// Puts the engine's metrics into a registry; what they count shows there at once, what is looked up after
+    /// [`refresh_metrics`](Self::refresh_metrics).
+    pub fn register_metrics(&self, into: &mut prometheus_client::registry::Registry) {
+        self.inner.metrics.register(into);
+        if let Some(audit) = &self.inner.audit {
+            audit.register(into);
+        }
+        self.inner.tracer.register(into);
+    }
+
+    /// Brings up to date what is looked up rather than counted.
+    pub fn refresh_metrics(&self) {
+        self.inner.metrics.refresh(&self.inner);
+    }
+
+    /// What makes spans.
+    pub fn tracer(&self) -> &Tracer {
+        &self.inner.tracer
+    }
+
+    /// The audit log, where there is one.
+    pub fn audit(&self) -> Option<&Audit> {
+        self.inner.audit.as_ref()
     }
 
     /// Whether the engine takes no new runs any more.
@@ -498,6 +538,26 @@ impl Inner {
 
     pub(crate) fn active(&self, run_id: &RunId<'_>) -> Option<Active> {
         self.active.lock().unwrap_or_else(PoisonError::into_inner).get(run_id.as_str()).cloned()
+    }
+
+    /// Whether what is about to be done could be recorded.
+    pub(crate) fn auditable(&self) -> Result<(), Error> {
+        self.audit.as_ref().map_or(Ok(()), Audit::ready).map_err(Error::from)
+    }
+
+    /// Records what was done, or is done in any case. Where it cannot be written now it is kept, and the next start
+    /// is refused.
+    pub(crate) async fn record(&self, act: Act) {
+        if let Some(audit) = &self.audit {
+            let _ = audit.record(act).await;
+        }
+    }
+
+    /// The same without waiting.
+    pub(crate) fn note(&self, act: Act) {
+        if let Some(audit) = &self.audit {
+            audit.note(act);
+        }
     }
 
     pub(crate) fn agent(&self, id: &str) -> Result<&Arc<Agent>, Error> {

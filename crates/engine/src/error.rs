@@ -4,6 +4,7 @@ use causeway_adapter::turn::AnswerError;
 use causeway_store::error::{Misuse, Refusal, Unavailable};
 
 use crate::answer::Misfit;
+use crate::audit;
 
 /// Why the engine did not do it. Texts name ids and causes, never content.
 #[non_exhaustive]
@@ -30,6 +31,9 @@ pub enum Error {
     /// The answer does not fit its interrupt. Nothing was written.
     #[error(transparent)]
     DoesNotFit(#[from] Misfit),
+    /// What would be done could not be recorded.
+    #[error(transparent)]
+    AuditUnavailable(#[from] audit::Unwritable),
     /// The gateway is about to stop.
     #[error("the gateway is shutting down")]
     ShuttingDown,
@@ -113,6 +117,15 @@ pub enum OpenError {
         /// What is wrong, and where.
         what: String,
     },
+    /// Traces cannot be sent.
+    #[error("tracing: {what}")]
+    Trace {
+        /// What is wrong.
+        what: String,
+    },
+    /// The audit log cannot be gone on with.
+    #[error(transparent)]
+    Audit(#[from] audit::OpenError),
     /// The store could not be read or written for recovery.
     #[error("cannot recover what an earlier gateway left")]
     Store(#[from] causeway_store::Error),

@@ -42,6 +42,11 @@ pub trait Harness: Send + Sync + 'static {
         Duration::from_secs(5)
     }
 
+    /// How many worker processes there are and were.
+    fn workers(&self) -> Workers {
+        Workers::default()
+    }
+
     /// Drops the threads of a conversation that was deleted: those of [`Turn::forget`]. The rest of `turn` says where
     /// they are; it is never begun. Returns whether they are gone.
     async fn forget(&self, turn: Turn) -> bool {
@@ -54,6 +59,17 @@ pub trait Harness: Send + Sync + 'static {
     async fn shutdown(&self, grace: Duration) {
         let _ = grace;
     }
+}
+
+/// Worker processes of an agent.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Workers {
+    /// Those that exist now.
+    pub running: usize,
+    /// How many were started.
+    pub started: u64,
+    /// How many of them for a conversation whose worker before died, or had to be ended by force.
+    pub restarted: u64,
 }
 
 /// What a driver needs to know to start a turn.

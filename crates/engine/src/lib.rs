@@ -4,6 +4,7 @@
 //! has not acknowledged.
 
 pub mod answer;
+pub mod audit;
 mod claude;
 mod clock;
 pub mod config;
@@ -20,6 +21,7 @@ pub mod harness;
 pub mod http;
 pub mod inspect;
 pub mod metrics;
+pub mod origin;
 pub mod process;
 mod recording;
 mod repair;
@@ -27,6 +29,7 @@ mod resume;
 pub mod schema;
 mod start;
 mod subscription;
+pub mod trace;
 mod translate;
 pub mod uncertain;
 

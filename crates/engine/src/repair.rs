@@ -9,17 +9,17 @@ use causeway_contract::event::{CancelReason, EventData, EventDraft, Sequence, Si
 use causeway_contract::id::{ConversationId, RunId};
 use causeway_contract::limits::Limits;
 use causeway_lifecycle::Thread;
-use causeway_store::model::{self, Orphan, Outcome};
+use causeway_store::model::{self, Orphan, Outcome, Owner};
 use causeway_store::{Error, Record, Refusal, Store};
 use tokio::sync::{mpsc, watch};
 
+use crate::audit::{Act, Action};
 use crate::clock;
 use crate::coordinator::{Coordinator, Crash, Effect, Input, Run, Signal, Status};
 use crate::engine::Inner;
 use crate::error::OpenError;
 use crate::failpoint::{self, hit};
 use crate::failure::Failure;
-use crate::metrics::count;
 use crate::uncertain::Why;
 
 /// A run that lost its store.
@@ -71,12 +71,13 @@ pub(crate) fn thread_of(thread: model::Thread) -> Thread {
 /// Gives every run that a former gateway left its terminal.
 pub(crate) async fn recover(inner: &Arc<Inner>) -> Result<(), OpenError> {
     for orphan in inner.store.list_orphans().await? {
-        let Orphan { run_id, conversation_id, thread, .. } = orphan;
+        let Orphan { owner, run_id, conversation_id, thread, agent_id, .. } = orphan;
         let thread = thread_of(thread);
         let lost = Lost { run_id, conversation_id, thread, crash: Crash::Restart };
         if let Some(status) = close(&inner.store, &lost).await? {
             tracing::info!(run_id = %lost.run_id, ?status, "a run of a former gateway was closed");
-            count(&inner.metrics.recovered, 1);
+            inner.metrics.recovered.inc();
+            inner.record(recovered(&lost, status).owner(&owner).agent(&agent_id)).await;
         }
     }
     Ok(())
@@ -116,6 +117,32 @@ async fn stop_what_was_ended(inner: &Arc<Inner>) {
     }
 }
 
+/// The act of a run's end.
+pub(crate) fn ended(owner: &Owner, run: &Lost, outcome: &str, code: Option<&str>) -> Act {
+    let act = Act::new(Action::RunEnded).owner(owner).conversation(&run.conversation_id).run(&run.run_id);
+    let act = act.outcome(outcome);
+    match code {
+        Some(code) => act.code(code),
+        None => act,
+    }
+}
+
+/// The same of a run that was closed from its log.
+fn recovered(run: &Lost, status: Status) -> Act {
+    let outcome = match status {
+        Status::Finished => "finished",
+        Status::Interrupted => "interrupted",
+        Status::Cancelled => "cancelled",
+        Status::Error => "error",
+        Status::Uncertain => "uncertain",
+    };
+    Act::new(Action::RunEnded)
+        .conversation(&run.conversation_id)
+        .run(&run.run_id)
+        .outcome(outcome)
+        .code("recovered")
+}
+
 /// Tries to close lost runs until the engine stops.
 pub(crate) fn spawn(inner: &Arc<Inner>, mut lost: mpsc::UnboundedReceiver<Lost>) {
     let store = Arc::clone(&inner.store);
@@ -147,7 +174,8 @@ async fn retry(store: &Arc<dyn Store>, waiting: Vec<Lost>, inner: &std::sync::We
             Ok(Some(status)) => {
                 tracing::info!(run_id = %run.run_id, ?status, "a run that had lost its store was closed");
                 if let Some(inner) = inner.upgrade() {
-                    count(&inner.metrics.recovered, 1);
+                    inner.metrics.recovered.inc();
+                    inner.note(recovered(&run, status));
                 }
             }
             Err(error) => {

@@ -15,15 +15,17 @@ use causeway_contract::event::{EventData, EventType, InterruptRequested, Sequenc
 use causeway_contract::id::{ConversationId, Name, RunId};
 use causeway_contract::timestamp::Timestamp;
 use causeway_store::Refusal;
-use causeway_store::model::{Deleted, Idempotency, Interrupt, InterruptStatus, Owner, StaleThread};
+use causeway_store::model::{Deleted, Epoch, Idempotency, Interrupt, InterruptStatus, Owner, StaleThread};
 use causeway_store::record::Payload;
 
 use crate::answer::{self, AnswerRun};
+use crate::audit::{Act, Action};
 use crate::coordinator::seed::Remains;
 use crate::engine::{Engine, Inner, Started};
 use crate::error::Error;
 use crate::failpoint::{self, hit};
 use crate::harness::{Turn, TurnInput};
+use crate::origin::Origin;
 use crate::repair::{PAGE, WIDE};
 use crate::start::{self, Consumed, Driven, Plan};
 use crate::{clock, expiry};
@@ -46,7 +48,7 @@ impl Engine {
     pub async fn resume(&self, answer: AnswerRun) -> Result<Started, Error> {
         let inner = Arc::clone(&self.inner);
         // On a task of its own, as a start.
-        let resumed = tokio::spawn(async move { resume(&inner, answer).await });
+        let resumed = tokio::spawn(Origin::carried(async move { resume(&inner, answer).await }));
         resumed.await.unwrap_or_else(|broken| Err(Error::Fault(broken.to_string())))
     }
 
@@ -104,7 +106,7 @@ impl Engine {
     /// An unknown conversation, an active run, or a store that cannot serve.
     pub async fn clear(&self, owner: &Owner, conversation_id: &ConversationId<'_>) -> Result<u64, Error> {
         hit(failpoint::CLEAR);
-        let epoch = self.inner.store.clear_conversation(owner, conversation_id).await?;
+        let epoch = self.cleared(owner, conversation_id).await?;
         hit(failpoint::CLEAR_DONE);
         let inner = Arc::clone(&self.inner);
         let (owner, conversation_id) = (owner.clone(), conversation_id.clone().into_owned());
@@ -133,7 +135,7 @@ impl Engine {
         conversation_id: &ConversationId<'_>,
     ) -> Result<Deleted, Error> {
         hit(failpoint::DELETE);
-        let deleted = self.inner.store.delete_conversation(owner, conversation_id).await?;
+        let deleted = self.deleted(owner, conversation_id).await?;
         hit(failpoint::DELETE_DONE);
         let inner = Arc::clone(&self.inner);
         let (owner, conversation_id) = (owner.clone(), conversation_id.clone().into_owned());
@@ -144,6 +146,36 @@ impl Engine {
             tracing::warn!("the workers of a deleted conversation take long to forget it");
         }
         Ok(deleted)
+    }
+}
+
+impl Engine {
+    /// Begins the next epoch and records it, also when the caller goes away.
+    async fn cleared(&self, owner: &Owner, conversation_id: &ConversationId<'_>) -> Result<Epoch, Error> {
+        self.inner.auditable()?;
+        let (inner, owner) = (Arc::clone(&self.inner), owner.clone());
+        let conversation_id = conversation_id.clone().into_owned();
+        let done = tokio::spawn(Origin::carried(async move {
+            let epoch = inner.store.clear_conversation(&owner, &conversation_id).await?;
+            let act = Act::new(Action::ConversationCleared).owner(&owner).conversation(&conversation_id);
+            inner.record(act).await;
+            Ok(epoch)
+        }));
+        done.await.unwrap_or_else(|broken| Err(Error::Fault(broken.to_string())))
+    }
+
+    /// Deletes a conversation and records it, also when the caller goes away.
+    async fn deleted(&self, owner: &Owner, conversation_id: &ConversationId<'_>) -> Result<Deleted, Error> {
+        self.inner.auditable()?;
+        let (inner, owner) = (Arc::clone(&self.inner), owner.clone());
+        let conversation_id = conversation_id.clone().into_owned();
+        let done = tokio::spawn(Origin::carried(async move {
+            let deleted = inner.store.delete_conversation(&owner, &conversation_id).await?;
+            let act = Act::new(Action::ConversationDeleted).owner(&owner).conversation(&conversation_id);
+            inner.record(act).await;
+            Ok(deleted)
+        }));
+        done.await.unwrap_or_else(|broken| Err(Error::Fault(broken.to_string())))
     }
 }
 
@@ -203,6 +235,7 @@ async fn resume(inner: &Arc<Inner>, request: AnswerRun) -> Result<Started, Error
     if inner.draining.load(Ordering::SeqCst) {
         return Err(Error::ShuttingDown);
     }
+    inner.auditable()?;
     let interrupt = inner.store.interrupt(&request.owner, &request.run_id).await?;
     addressed(&request, &interrupt)?;
     inner.expire(&interrupt).await?;
@@ -239,6 +272,7 @@ async fn resume(inner: &Arc<Inner>, request: AnswerRun) -> Result<Started, Error
         request.answer
     };
     let (owner, route) = (request.owner.clone(), request.route);
+    let decided = answer::in_short(&shown);
     let plan = Plan {
         owner: request.owner,
         conversation_id: interrupt.conversation_id,
@@ -252,6 +286,7 @@ async fn resume(inner: &Arc<Inner>, request: AnswerRun) -> Result<Started, Error
             interrupted: request.run_id,
             interrupt_id: request.interrupt_id,
             revision: request.revision,
+            decided,
             record: Box::new(move |at: &Timestamp<'_>| {
                 Payload::from(answer::record_json(&owner, route, &shown, at))
             }),

@@ -20,6 +20,7 @@ use causeway_store::record::Payload;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::audit::{Act, Action};
 use crate::clock;
 use crate::coordinator::{Closing, Coordinator, Crash, Effect, Input, Run, Signal};
 use crate::drive::Drive;
@@ -29,8 +30,10 @@ use crate::failpoint::{self, hit};
 use crate::feed::Feed;
 use crate::gate::Gate;
 use crate::harness::{Offer, Turn, TurnInput};
-use crate::metrics::count;
+use crate::metrics::{Operation, Watch};
+use crate::origin::Origin;
 use crate::repair::{Lost, backoff};
+use crate::trace::Context;
 
 /// How many threads a worker is told to forget with one turn.
 const FORGET_AT_ONCE: usize = 64;
@@ -57,6 +60,8 @@ pub(crate) struct Consumed {
     pub interrupted: RunId<'static>,
     pub interrupt_id: InterruptId<'static>,
     pub revision: Revision,
+    /// What was decided, for the audit log.
+    pub decided: String,
     /// The decision record, given the time of `run.started`.
     pub record: Box<dyn FnOnce(&Timestamp<'_>) -> Payload + Send>,
 }
@@ -66,6 +71,7 @@ pub(crate) async fn start(inner: &Arc<Inner>, request: StartRun) -> Result<Start
     if inner.draining.load(Ordering::SeqCst) {
         return Err(Error::ShuttingDown);
     }
+    inner.auditable()?;
     let agent = Arc::clone(inner.agent(request.agent_id.as_str())?);
     if request.files.is_some() && !agent.config.allow_files {
         return Err(Error::FilesNotAllowed { id: request.agent_id.to_string() });
@@ -99,6 +105,16 @@ pub(crate) async fn begin(
     let run_id = clock::new_run_id();
     let verdicts = agent.translator.verdicts(&turn);
     let opening = agent.translator.open(turn)?;
+    inner.metrics.take_tally();
+    let since = driven.since();
+    let origin = Origin::current();
+    let asked_by = origin.as_ref().and_then(|origin| origin.trace);
+    let parent = asked_by.or_else(|| traceparent.as_deref().and_then(Context::parse));
+    let mut span = inner.tracer.root("run", parent);
+    span.set("causeway.run_id", run_id.as_str());
+    span.set("causeway.agent", agent.config.id.as_str());
+    span.set("causeway.harness", agent.translator.harness_id().as_str());
+    let opening_span = span.child(if answers.is_some() { "commit answer" } else { "commit open" });
     let mut coordinator = Coordinator::new(Run {
         run_id: run_id.clone(),
         conversation_id: conversation_id.clone(),
@@ -131,18 +147,32 @@ pub(crate) async fn begin(
     let (feed, asked) = register(inner, &agent, &run_id);
     let mut undriven = Undriven::new(inner, &agent, &run_id, &conversation_id, &feed);
     let lost_by = if answers.is_some() { Crash::Unacknowledged } else { Crash::Journal };
+    let act = match &answers {
+        None => Act::new(Action::RunStarted),
+        Some(consumed) => {
+            Act::new(Action::InterruptAnswered).interrupt(&consumed.interrupt_id).outcome(&consumed.decided)
+        }
+    };
     let opened = match answers {
         None => {
             hit(failpoint::OPEN);
+            let began = Instant::now();
             let opened = inner.store.open_run(open).await;
+            if opened.is_ok() {
+                inner.metrics.wrote(Operation::Open, began.elapsed());
+            }
             hit(failpoint::OPENED);
             opened
         }
-        Some(Consumed { interrupted, interrupt_id, revision, record }) => {
+        Some(Consumed { interrupted, interrupt_id, revision, record, .. }) => {
             let decision = record(&first.timestamp);
             let answer = ConsumeInterrupt { interrupted, interrupt_id, revision, decision, open };
             hit(failpoint::CONSUME);
+            let began = Instant::now();
             let opened = inner.store.consume_interrupt(answer).await;
+            if opened.is_ok() {
+                inner.metrics.wrote(Operation::Answer, began.elapsed());
+            }
             hit(failpoint::CONSUME_DONE);
             opened
         }
@@ -158,12 +188,17 @@ pub(crate) async fn begin(
         known => known,
     };
     let opened = match opened {
-        Ok(Opened::New(opened)) => opened,
+        Ok(Opened::New(opened)) => {
+            drop(opening_span);
+            opened
+        }
         Ok(Opened::Replayed(run)) => {
+            span.set("causeway.outcome", "replayed");
             undriven.never_opened();
             return Ok(Started { run_id: run.run_id, replayed: true });
         }
         Err(error) => {
+            span.set("causeway.outcome", "refused");
             match &error {
                 // If it did land, nobody drives it: it gets its terminal as soon as the store can be asked.
                 causeway_store::Error::Unknown(_) => undriven.lost_by(lost_by),
@@ -172,10 +207,15 @@ pub(crate) async fn begin(
             return Err(error.into());
         }
     };
-    count(&inner.metrics.started, 1);
-    tracing::info!(run_id = %run_id, agent = %agent.config.id, "run started");
+    inner.metrics.started(&agent);
+    let act = act.owner(&owner).agent(&agent.config.id).conversation(&conversation_id).run(&run_id);
+    inner.record(act).await;
+    let trace_id = span.context().trace_id();
+    let request_id = origin.as_ref().map(|origin| origin.request_id.as_str());
+    tracing::info!(run_id = %run_id, agent = %agent.config.id, trace_id, request_id, "run started");
 
     let stale = stale_threads(inner, &owner, &conversation_id, &agent, opened.epoch).await;
+    let worker = span.child("worker");
     let turn = Turn {
         agent_id: agent.config.id.clone(),
         owner,
@@ -185,7 +225,7 @@ pub(crate) async fn begin(
         thread_id,
         base: opened.base.as_ref().map(|head| head.head_ref.clone()),
         input,
-        traceparent,
+        traceparent: Some(worker.context().to_string()),
         forget: stale.iter().map(|stale| Arc::clone(&stale.worker_thread)).collect(),
         tools: (!agent.tools.is_empty())
             .then(|| Offer { generation: opened.generation.value(), names: agent.tools.names() }),
@@ -193,8 +233,10 @@ pub(crate) async fn begin(
     let tools = Arc::clone(&agent.tools);
     let gate = Gate::new(run_id.as_str(), tools, agent.translator.options(), opened.generation.value())
         .decided(verdicts);
+    let watch = Watch::new(since, span, worker);
     let (inner_, adapter) = (Arc::clone(inner), opening.adapter);
-    let drive = Drive::new(inner_, agent, coordinator, adapter, &opened, turn, gate, stale, feed, asked);
+    let drive =
+        Drive::new(inner_, agent, coordinator, adapter, &opened, turn, gate, stale, feed, asked, watch);
     tokio::spawn(async move {
         undriven.driven();
         hit(failpoint::DRIVEN);
@@ -354,13 +396,17 @@ impl Drop for Undriven {
     }
 }
 
-/// Counts a run among those that the shutdown waits for.
-pub(crate) struct Driven(Arc<Inner>);
+/// Counts a run among those that the shutdown waits for, from when it was asked for.
+pub(crate) struct Driven(Arc<Inner>, Instant);
 
 impl Driven {
     pub(crate) fn count_in(inner: &Arc<Inner>) -> Self {
         inner.driven.send_modify(|driven| *driven += 1);
-        Self(Arc::clone(inner))
+        Self(Arc::clone(inner), Instant::now())
+    }
+
+    fn since(&self) -> Instant {
+        self.1
     }
 }
 

@@ -12,6 +12,7 @@ use causeway_store::{Record, Store};
 
 use crate::error::Error;
 use crate::feed::{Ahead, Feed, Presence};
+use crate::metrics::Reader;
 
 /// Reads the events of a run in order, without gaps and without repetition, from a cursor to the end of the run.
 pub struct Subscription {
@@ -28,6 +29,9 @@ pub struct Subscription {
     elsewhere: bool,
     /// Keeps the run's client count up.
     _presence: Option<Presence>,
+    /// Counted, and its lag looked at whenever it has to wait or to turn a page.
+    reader: Reader,
+    woken: bool,
 }
 
 /// How many records one read of the store brings at most; it brings fewer where they are large.
@@ -43,6 +47,7 @@ impl Subscription {
         feed: Option<Arc<Feed>>,
         after: Option<Sequence>,
         presence: Option<Presence>,
+        reader: Reader,
     ) -> Self {
         Self {
             owner,
@@ -54,6 +59,8 @@ impl Subscription {
             page_is_last: false,
             elsewhere: false,
             _presence: presence,
+            reader,
+            woken: true,
         }
     }
 
@@ -81,7 +88,7 @@ impl Subscription {
     pub async fn next(&mut self) -> Result<Option<Record>, Error> {
         loop {
             if let Some(record) = self.page.next() {
-                self.after = Some(record.sequence);
+                self.took(&record);
                 return Ok(Some(record));
             }
             if self.page_is_last {
@@ -100,7 +107,7 @@ impl Subscription {
             };
             match feed.ahead(self.after) {
                 Ahead::Record(record) => {
-                    self.after = Some(record.sequence);
+                    self.took(&record);
                     return Ok(Some(record));
                 }
                 Ahead::InStore => {
@@ -109,7 +116,10 @@ impl Subscription {
                         return Ok(None);
                     }
                 }
-                Ahead::Nothing(seen) => feed.changed_since(seen).await,
+                Ahead::Nothing(seen) => {
+                    self.woken = true;
+                    feed.changed_since(seen).await;
+                }
                 Ahead::End => return Ok(None),
             }
         }
@@ -125,9 +135,19 @@ impl Subscription {
             }
     }
 
+    fn took(&mut self, record: &Record) {
+        self.after = Some(record.sequence);
+        if std::mem::take(&mut self.woken)
+            && let Some(through) = self.feed.as_ref().and_then(|feed| feed.mark().through)
+        {
+            self.reader.lags(through.value().saturating_sub(record.sequence.value()));
+        }
+    }
+
     async fn turn_page(&mut self) -> Result<(), Error> {
         let page = self.store.read_owned(&self.owner, &self.run_id, self.after, PAGE).await?;
         self.page_is_last = page.is_done(self.after);
+        self.woken = true;
         self.page = page.records.into_iter();
         Ok(())
     }

@@ -13,16 +13,21 @@ use axum::middleware::{self, Next};
 use axum::response::IntoResponse as _;
 use axum::routing::{delete, get, post};
 use causeway_engine::Engine;
+use causeway_engine::origin::Origin;
+use causeway_engine::trace::{Context, Tracer};
 use tokio::sync::Semaphore;
+use tracing::Instrument as _;
 use uuid::Uuid;
 
 use crate::auth::{Auth, Caller, Turned, url};
 use crate::config;
 use crate::guard::Guard;
+use crate::metrics::{Metrics, known};
 use crate::problem::{Problem, json_response};
 use crate::refusal::{self, Nobody, Refused, Watch};
 use crate::routes::{
-    agui, answer, catalogue, chat, conversations, health, inspect, inspector, replay, runs, ui_message,
+    agui, answer, catalogue, chat, conversations, health, inspect, inspector, metrics, replay, runs,
+    ui_message,
 };
 use crate::scope::Scope;
 use crate::stream::RUN_ID;
@@ -38,6 +43,8 @@ pub struct App {
     pub settings: Arc<config::Server>,
     /// So many brought-along streams are held and checked at a time.
     pub checks: Arc<Semaphore>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
     guard: Arc<Guard>,
     auth: Arc<Auth>,
     watch: Arc<dyn Watch>,
@@ -50,13 +57,19 @@ impl App {
     /// The routes' common state, without authentication.
     pub fn new(engine: Engine, settings: config::Server) -> Self {
         let guard = Arc::new(Guard::new(&settings.hosts, &settings.origins));
+        let metrics = Arc::new(Metrics::new(&engine));
+        let watch: Arc<dyn Watch> = match engine.audit() {
+            Some(audit) => Arc::new(audit.clone()),
+            None => Arc::new(Nobody),
+        };
         Self {
             engine,
             settings: Arc::new(settings),
             checks: Arc::new(Semaphore::new(CHECKS)),
+            metrics,
             guard,
             auth: Arc::new(Auth::none()),
-            watch: Arc::new(Nobody),
+            watch,
         }
     }
 
@@ -119,11 +132,24 @@ impl App {
             .route("/openapi.json", get(catalogue::openapi))
             .route("/healthz", get(health::live))
             .route("/readyz", get(health::ready))
+            .route("/metrics", get(metrics::page))
             .fallback(no_route)
             .method_not_allowed_fallback(no_method)
             .layer(middleware::from_fn_with_state(self.clone(), around))
             .with_state(self)
     }
+}
+
+/// The name of a request's span: nothing that a client wrote.
+fn span_name(method: &Method, route: Option<&str>) -> String {
+    format!("{} {}", known(method), route.unwrap_or("none"))
+}
+
+/// The one value of a header; none where there are more.
+fn single<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next()?.to_str().ok()?;
+    values.next().is_none().then_some(first)
 }
 
 async fn no_route() -> Problem {
@@ -141,6 +167,13 @@ async fn around(State(app): State<App>, mut request: Request, next: Next) -> Res
     let path = request.uri().path().to_owned();
     let route = request.extensions().get::<MatchedPath>().map(|route| route.as_str().to_owned());
     let probe = matches!(path.as_str(), "/healthz" | "/readyz");
+    // Probes and scrapes come all the time and tell nothing.
+    let quiet = probe || path == "/metrics";
+    let tracer = if quiet { Tracer::default() } else { app.engine.tracer().clone() };
+    let came = single(request.headers(), "traceparent").and_then(Context::parse);
+    let mut span = tracer.root(span_name(&method, route.as_deref()), came).serves();
+    span.set("causeway.request_id", request_id.as_str());
+    let trace_id = span.context().trace_id();
     let admitted = admitted(&app, &method, request.uri(), request.headers(), route.as_deref(), probe).await;
     // An unmatched path is the caller's text: it goes nowhere.
     let route = route.as_deref().unwrap_or("none");
@@ -162,7 +195,15 @@ async fn around(State(app): State<App>, mut request: Request, next: Next) -> Res
             if let Some(caller) = &caller {
                 request.extensions_mut().insert(caller.clone());
             }
-            let response = next.run(request).await;
+            let origin = Origin {
+                request_id: request_id.clone(),
+                route: route.to_owned(),
+                token: caller.as_ref().and_then(Caller::credential).map(str::to_owned),
+                trace: Some(span.context()),
+                tracer,
+            };
+            let logged = tracing::info_span!("request", request_id);
+            let response = origin.scope(next.run(request)).instrument(logged).await;
             if caller.as_ref().is_some_and(|caller| caller.denied().is_some()) {
                 about(&response, caller.as_ref(), "agent_not_allowed", None);
             }
@@ -178,18 +219,38 @@ async fn around(State(app): State<App>, mut request: Request, next: Next) -> Res
             (response, None)
         }
     };
+    let refused = response.extensions().get::<Problem>().map(|problem| problem.code);
     let mut response = shaped(response, &path, &request_id);
     if let Ok(value) = HeaderValue::from_str(&request_id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
     let run_id = response.headers().get(RUN_ID).and_then(|value| value.to_str().ok());
     let status = response.status().as_u16();
-    let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    span.set("http.response.status_code", u64::from(status));
+    if status >= 500 {
+        span.fail();
+    }
+    drop(span);
+    let took = began.elapsed();
+    app.metrics.answered(&method, route, status, refused, took);
+    let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     let credential = caller.as_ref().and_then(Caller::credential);
+    // A method may be the caller's text too.
+    let method = known(&method);
     if probe {
-        tracing::debug!(request_id, %method, route, status, duration_ms, "request");
+        tracing::debug!(request_id, method, route, status, duration_ms, "request");
     } else {
-        tracing::info!(request_id, %method, route, status, duration_ms, run_id, credential, "request");
+        tracing::info!(
+            request_id,
+            trace_id,
+            method,
+            route,
+            status,
+            duration_ms,
+            run_id,
+            credential,
+            "request"
+        );
     }
     response
 }

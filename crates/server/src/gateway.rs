@@ -9,14 +9,17 @@ use std::time::Duration;
 
 use causeway_contract::id::Name;
 use causeway_engine::Engine;
+use causeway_engine::audit::{self, Act, Action};
 use causeway_engine::config::{
     AgentConfig, Driver, OnDisconnect, Pace, ProcessConfig, RecordingConfig, Scope, Settings, Thread,
 };
 use causeway_engine::gate::{Invoke, Tool, command};
 use causeway_engine::http::config::{self as http, Secret};
+use causeway_engine::trace;
 use causeway_store::postgres::{self, Tls};
 use causeway_store::sqlite::Options;
 use causeway_store::{MemoryStore, PostgresStore, SqliteStore, Store};
+use sha2::{Digest as _, Sha256};
 use tokio::net::TcpListener;
 
 use crate::app::App;
@@ -24,6 +27,9 @@ use crate::auth::{Auth, system_clock};
 use crate::config::{self, Config, EnvValue, StoreKind, secret};
 use crate::failpoint::{self, hit};
 use crate::listen;
+
+/// How long the collector of traces gets for the last spans.
+const TRACE_GRACE: Duration = Duration::from_secs(2);
 
 /// How long open connections get once every run has ended.
 const CONNECTION_GRACE: Duration = Duration::from_secs(3);
@@ -108,7 +114,21 @@ impl Gateway {
         let listen = |source| OpenError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
-        let engine = Engine::open(Settings::new(&config.store.path), agents(config)?, store).await?;
+        let mut settings = Settings::new(&config.store.path);
+        if config.audit.enabled {
+            let audit = audit::Settings::new(&config.store.path);
+            settings.audit = Some(audit::Settings { rotate_at: config.audit.rotate_at, ..audit });
+        }
+        settings.trace = config.tracing.endpoint.clone().map(|endpoint| trace::Settings {
+            timeout: config.tracing.timeout,
+            ..trace::Settings::new(endpoint)
+        });
+        let engine = Engine::open(settings, agents(config)?, store).await?;
+        if let Some(audit) = engine.audit() {
+            let started = Act::new(Action::GatewayStarted).code(env!("CARGO_PKG_VERSION"));
+            // Where it cannot be written there will be no runs, and `/readyz` says so.
+            let _ = audit.record(started.config(&settings_hash(config))).await;
+        }
         hit(failpoint::READY);
         Ok(Self { engine, listener, address, settings: config.server.clone(), auth: Arc::new(auth) })
     }
@@ -144,6 +164,11 @@ impl Gateway {
             self.engine.shutdown(grace).await;
         };
         listen::serve(self.listener, router, limits, stop).await;
+        self.engine.tracer().flush(TRACE_GRACE).await;
+        if let Some(audit) = self.engine.audit() {
+            audit.note(Act::new(Action::GatewayStopped));
+            audit.close();
+        }
         hit(failpoint::STOPPED);
         tracing::info!("stopped");
     }
@@ -168,6 +193,12 @@ pub fn postgres_options(config: &Config) -> Result<postgres::Options, OpenError>
         .readers(at.readers)
         .timeouts(at.connect_timeout, at.statement_timeout, at.lock_timeout)
         .migrate(at.migrate))
+}
+
+/// What tells one configuration from another: SHA-256 of what `causeway config show` prints. Secrets are references
+/// there, so a secret that changed behind the same reference is not seen.
+pub fn settings_hash(config: &Config) -> String {
+    Sha256::digest(config.show().as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The agents of a configuration, as an engine wants them.

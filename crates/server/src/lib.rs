@@ -10,6 +10,7 @@ pub mod failpoint;
 pub mod gateway;
 mod guard;
 pub mod listen;
+pub mod metrics;
 pub mod openapi;
 mod path;
 mod problem;

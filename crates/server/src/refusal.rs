@@ -2,7 +2,15 @@
 //!
 //! Refuses to hold what was sent: no header, no address, no body; a credential by its name at most.
 
+use std::sync::Arc;
+
 use axum::http::Method;
+use causeway_contract::id::Name;
+use causeway_engine::audit::{Act, Action, Audit};
+use causeway_engine::origin::Origin;
+use causeway_store::model::Owner;
+
+use crate::metrics::known;
 
 /// A request that was turned away for who made it, or where it came from.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -39,9 +47,30 @@ impl Watch for Nobody {
     fn refused(&self, _refused: &Refused<'_>) {}
 }
 
+impl Watch for Audit {
+    fn refused(&self, refused: &Refused<'_>) {
+        let origin = Origin {
+            request_id: refused.request_id.to_owned(),
+            route: refused.route.to_owned(),
+            token: refused.credential.map(str::to_owned),
+            ..Origin::default()
+        };
+        let mut act = Act::new(Action::AccessRefused).by(Some(Arc::new(origin))).code(refused.reason);
+        if let Some(owner) = refused.owner {
+            act = act.owner(&Owner::new(owner));
+        }
+        if let Some(agent) = refused.agent.and_then(|agent| Name::new(agent).ok()) {
+            act = act.agent(&agent);
+        }
+        // The method of the trait has the same name: this is the one that bounds a flood.
+        Audit::refused(self, act);
+    }
+}
+
 /// The one event in the log, then whoever watches. The owner is for the watcher: a log holds no names of people.
 pub(crate) fn tell(watch: &dyn Watch, refused: &Refused<'_>) {
     let Refused { request_id, method, route, status, reason, credential, agent, owner: _ } = refused;
-    tracing::warn!(request_id, %method, route, status, reason, credential, agent, "access refused");
+    let method = known(method);
+    tracing::warn!(request_id, method, route, status, reason, credential, agent, "access refused");
     watch.refused(refused);
 }

@@ -13,6 +13,8 @@ use causeway_contract::event::Sequence;
 use causeway_contract::id::{ConversationId, RunId};
 use causeway_encode::{Encoder, Options, Protocol, Seed, with_event_id};
 use causeway_engine::Subscription;
+use causeway_engine::origin::Origin;
+use causeway_engine::trace::Span;
 use causeway_store::Record;
 use futures::stream;
 use tokio::time::Instant;
@@ -83,6 +85,17 @@ pub struct Frames {
     ended: bool,
     frames: Vec<u8>,
     protocol: Protocol,
+    told: Told,
+}
+
+/// What was sent, for the trace; told when the stream is over or left.
+#[derive(Default)]
+struct Told {
+    /// From the head of the answer to its end.
+    span: Option<Span>,
+    events: u64,
+    bytes: u64,
+    whole: bool,
 }
 
 impl Frames {
@@ -115,6 +128,7 @@ impl Frames {
             ended: false,
             frames: Vec::new(),
             protocol,
+            told: Told::default(),
         }
     }
 
@@ -163,6 +177,7 @@ impl Frames {
 
     fn encode(&mut self, record: &Record) -> Result<Option<Bytes>, Broken> {
         self.ended = record.event_type.is_terminal();
+        self.told.whole = self.ended;
         let run_id: &RunId<'static> = self.subscription.run_id();
         let event = record.decode(run_id, &self.conversation_id, &REPLAY).map_err(|error| {
             tracing::error!(run_id = run_id.as_str(), sequence = record.sequence.value(), %error, "a stored event does not read back");
@@ -175,6 +190,8 @@ impl Frames {
             return Ok(None);
         }
         hit(failpoint::FRAME);
+        self.told.events += 1;
+        self.told.bytes += self.frames.len() as u64;
         if !self.numbered {
             return Ok(Some(Bytes::copy_from_slice(&self.frames)));
         }
@@ -206,9 +223,10 @@ impl Frames {
         this.respond(first)
     }
 
-    fn respond(self, first: Option<Bytes>) -> Response<Body> {
+    fn respond(mut self, first: Option<Bytes>) -> Response<Body> {
         let run_id = HeaderValue::from_str(self.subscription.run_id().as_str()).ok();
         let protocol = self.protocol;
+        self.told.span = Origin::span(format!("stream {}", protocol.as_str()));
         let body = stream::unfold((first, Some(self)), |(first, frames)| async move {
             let mut frames = frames?;
             if let Some(first) = first {
@@ -225,6 +243,18 @@ impl Frames {
             response.headers_mut().insert(RUN_ID, run_id);
         }
         response
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if let Some(span) = &mut self.span {
+            span.set("causeway.events", self.events);
+            span.set("causeway.bytes", self.bytes);
+            if !self.whole {
+                span.set("causeway.outcome", "left");
+            }
+        }
     }
 }
 

@@ -250,7 +250,8 @@ impl Canonical {
             }
             EventData::ToolFinished(end) => {
                 self.open.retain(|id| *id != end.tool_call_id);
-                let (whole, data) = project::finished(end.tool_call_id, &end.result, &self.options);
+                let (whole, data) =
+                    project::finished(end.tool_call_id, &self.shown(&end.result), &self.options);
                 self.out.extend(whole.map(Output::Result));
                 data
             }

@@ -3,6 +3,7 @@
 //! To add one: a module, a variant with the first line of its help, an arm.
 
 mod adapt;
+mod audit;
 mod backup;
 mod bench;
 mod check;
@@ -13,6 +14,7 @@ mod credential;
 mod encode;
 mod explain;
 mod harnesses;
+mod reference;
 mod runs;
 mod schema;
 mod serve;
@@ -48,8 +50,12 @@ pub enum Command {
     Restore(backup::RestoreArgs),
     /// Say whether a worker, an agent or a recording keeps the rules.
     Conform(conform::Args),
+    /// Check the audit log of a gateway.
+    Audit(audit::Args),
     /// Say which harnesses this build can translate.
     Harnesses(harnesses::Args),
+    /// Print every setting, metric and error of this build.
+    Reference(reference::Args),
     /// Print the completions of a shell.
     Completions(completions::Args),
 }
@@ -72,7 +78,9 @@ pub fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Backup(args) => backup::run(&args),
         Command::Restore(args) => backup::restore(&args),
         Command::Conform(args) => conform::run(&args),
+        Command::Audit(args) => audit::run(&args),
         Command::Harnesses(args) => harnesses::run(&args),
+        Command::Reference(args) => reference::run(&args),
         Command::Completions(args) => completions::run(&args),
     }
 }

@@ -1,6 +1,8 @@
 //! The gateway end to end: the binary, its HTTP routes byte by byte, its command line, its data directory.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 
+#[path = "../../../../tests/support/exposition.rs"]
+mod exposition;
 #[path = "../../../../tests/support/gateway.rs"]
 mod gateway;
 #[path = "../../../../tests/support/http.rs"]
@@ -11,6 +13,7 @@ mod issuer;
 mod runs;
 
 mod answers;
+mod audit;
 mod backup;
 mod bad_input;
 mod canaries;
@@ -26,4 +29,7 @@ mod lifecycle;
 mod live;
 mod live_answers;
 mod logging;
+mod metrics;
+mod planted;
 mod streams;
+mod traces;

@@ -15,7 +15,7 @@ use causeway_adapter::{Adapter, Close, ItemError, Output};
 use causeway_contract::event::CancelReason;
 use causeway_contract::id::{Code, RunId};
 use causeway_store::Record;
-use causeway_store::model::{Generation, Open, StaleThread};
+use causeway_store::model::{Generation, Open, Owner, StaleThread};
 use futures::FutureExt;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -29,7 +29,7 @@ use crate::failure::Failure;
 use crate::feed::Feed;
 use crate::gate::Gate;
 use crate::harness::{Item, Session, Turn, TurnEnd};
-use crate::metrics::count;
+use crate::metrics::Watch;
 use crate::repair::Lost;
 use crate::uncertain::Why;
 use tools::{Invocations, Ran};
@@ -41,6 +41,7 @@ pub(crate) struct Drive {
     agent: Arc<Agent>,
     run_id: RunId<'static>,
     lost: Lost,
+    owner: Owner,
     generation: Generation,
     base_revision: u64,
     stale: Vec<StaleThread>,
@@ -71,6 +72,7 @@ pub(crate) struct Drive {
     code: Option<Code<'static>>,
     /// What makes it uncertain, should it end so.
     why: Option<Why>,
+    watch: Watch,
 }
 
 /// How many items are read before the first of them is handed to the store.
@@ -100,6 +102,7 @@ impl Drive {
         stale: Vec<StaleThread>,
         feed: Arc<Feed>,
         cancel: watch::Receiver<Option<CancelReason>>,
+        watch: Watch,
     ) -> Self {
         let now = Instant::now();
         let lost = Lost {
@@ -111,6 +114,7 @@ impl Drive {
         Self {
             run_id: turn.run_id.clone(),
             lost,
+            owner: turn.owner.clone(),
             generation: opened.generation,
             base_revision: opened.base_revision().value(),
             stale,
@@ -134,6 +138,7 @@ impl Drive {
             forced: false,
             code: None,
             why: None,
+            watch,
             inner,
             agent,
         }
@@ -148,7 +153,7 @@ impl Drive {
             tracing::error!(run_id = %lost.run_id, "the task of this run broke down");
             inner.forget(&lost.run_id);
             feed.close(Closing::WithoutTerminal);
-            count(&inner.metrics.lost, 1);
+            inner.metrics.lost.inc();
             inner.repairs.add(lost);
         }
     }
@@ -248,6 +253,7 @@ impl Drive {
                 hit(failpoint::LINE);
                 self.idle_since = Instant::now();
                 let handled = self.adapter.handle(&line);
+                self.inner.metrics.take_tally();
                 self.pump().await;
                 if let Err(error) = handled {
                     self.refuse(&error);
@@ -272,6 +278,7 @@ impl Drive {
             TurnEnd::Broken | TurnEnd::Failed(_) => Close::Broken,
         };
         self.adapter.close(how);
+        self.inner.metrics.take_tally();
         match end {
             TurnEnd::Regular | TurnEnd::Broken => {
                 self.pump().await;
@@ -285,6 +292,7 @@ impl Drive {
     /// Passes on what the adapter has to say.
     async fn pump(&mut self) {
         while let Some(output) = self.adapter.poll() {
+            self.inner.metrics.take_tally();
             match output {
                 Output::Draft(draft) => {
                     let mut effects = Vec::new();

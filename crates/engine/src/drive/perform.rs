@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use causeway_adapter::adapter::WholeResult;
-use causeway_contract::event::{EventData, Sequence};
+use causeway_contract::event::{Event, EventData, Sequence};
 use causeway_contract::id::Code;
 use causeway_contract::receipt::CommitReceipt;
 use causeway_contract::timestamp::Timestamp;
@@ -18,10 +18,10 @@ use tokio::time::Instant;
 use super::Drive;
 use super::write::Write;
 use crate::clock;
-use crate::coordinator::{Closing, Commit, Effect, Outcome, Rejection, Signal, Status};
+use crate::coordinator::{Closing, Commit, Effect, End, Outcome, Rejection, Signal, Stage, Status};
 use crate::failpoint::{self, hit};
-use crate::metrics::count;
-use crate::repair::{backoff, note_cause};
+use crate::metrics::{Operation, Outcome as Ended};
+use crate::repair::{backoff, ended, note_cause};
 use crate::uncertain::Why;
 
 /// How long a session may take to be stopped by force, or to say its last words after the terminal.
@@ -58,7 +58,7 @@ impl Drive {
                 Effect::Open(event) => {
                     tracing::error!(run_id = %event.run_id, "a run that is open was opened again");
                 }
-                Effect::Append(event) => self.gather(Record::from_event(&event)),
+                Effect::Append(event) => self.gather(&event),
                 Effect::Commit(commit) => self.commit(*commit).await,
                 Effect::ReadOutcome => {
                     let outcome = self.read_outcome().await;
@@ -85,7 +85,7 @@ impl Drive {
                     self.note(rejection);
                 }
                 Effect::Late(late) => {
-                    count(&self.inner.metrics.late, 1);
+                    self.inner.metrics.late(late);
                     tracing::debug!(run_id = %self.run_id, ?late, "something came after the end of the run");
                 }
                 Effect::Close(how) => self.close(how),
@@ -102,12 +102,14 @@ impl Drive {
     pub(super) fn gather_appends(&mut self) {
         for effect in std::mem::take(&mut self.effects) {
             if let Effect::Append(event) = effect {
-                self.gather(Record::from_event(&event));
+                self.gather(&event);
             }
         }
     }
 
-    fn gather(&mut self, record: Record) {
+    fn gather(&mut self, event: &Event<'_>) {
+        self.watch.decided(event, &self.agent, &self.inner.metrics);
+        let record = Record::from_event(event);
         self.batch_bytes += record.stored_len();
         self.unshown.push_back(record.clone());
         self.batch.push(record);
@@ -118,7 +120,12 @@ impl Drive {
         if self.write.is_none() {
             let records = std::mem::take(&mut self.batch);
             let bytes = std::mem::take(&mut self.batch_bytes);
-            self.write = Write::begin(&self.inner, &self.run_id, self.generation, records, bytes);
+            let span = (!records.is_empty()).then(|| {
+                let mut span = self.watch.child("commit append");
+                span.set("causeway.events", records.len() as u64);
+                span
+            });
+            self.write = Write::begin(&self.inner, &self.run_id, self.generation, records, bytes, span);
         }
     }
 
@@ -160,6 +167,9 @@ impl Drive {
             let why = self.why.unwrap_or(Why::CommitRefused);
             note_cause(&self.inner.store, &self.run_id, why).await;
         }
+        for event in &commit.events {
+            self.watch.decided(event, &self.agent, &self.inner.metrics);
+        }
         let tail: Vec<Record> = commit.events.iter().map(Record::from_event).collect();
         let went = match self.interrupt_commit(&commit, &tail) {
             Some(interrupt) => self.commit_interrupt(interrupt).await,
@@ -168,7 +178,6 @@ impl Drive {
         let signal = match went {
             Went::Committed(receipt) => {
                 self.unshown.extend(tail);
-                self.inner.metrics.ended(status);
                 Signal::Committed(receipt)
             }
             Went::Refused => Signal::CommitRefused,
@@ -194,8 +203,11 @@ impl Drive {
         loop {
             let end = Final { tail: tail.to_vec(), head: head.clone() };
             hit(failpoint::COMMIT);
+            let _span = self.watch.child("commit final");
+            let began = Instant::now();
             let error = match self.inner.store.commit_final(&self.run_id, self.generation, end).await {
                 Ok(()) => {
+                    self.inner.metrics.wrote(Operation::Commit, began.elapsed());
                     hit(failpoint::COMMIT_DONE);
                     return Went::Committed(None);
                 }
@@ -215,6 +227,8 @@ impl Drive {
 
     async fn commit_interrupt(&mut self, interrupt: InterruptCommit) -> Went {
         hit(failpoint::INTERRUPT);
+        let _span = self.watch.child("commit interrupt");
+        let began = Instant::now();
         let expires = interrupt.expires_at.is_some();
         let committed = self.inner.store.commit_interrupt(&self.run_id, self.generation, interrupt).await;
         if expires {
@@ -222,6 +236,7 @@ impl Drive {
         }
         match committed {
             Ok(receipt) => {
+                self.inner.metrics.wrote(Operation::Interrupt, began.elapsed());
                 hit(failpoint::INTERRUPT_DONE);
                 Went::Committed(Some(receipt))
             }
@@ -326,7 +341,8 @@ impl Drive {
 
     fn show(&mut self, through: Sequence) {
         let due = self.unshown.iter().take_while(|record| record.sequence <= through).count();
-        count(&self.inner.metrics.events, due as u64);
+        self.inner.metrics.events.inc_by(due as u64);
+        self.watch.shown(through.value(), &self.agent, &self.inner.metrics);
         hit(failpoint::DELIVER);
         self.feed.publish(self.unshown.drain(..due));
         hit(failpoint::DELIVER_DONE);
@@ -343,7 +359,7 @@ impl Drive {
     }
 
     pub(super) fn note(&self, rejection: Rejection) {
-        count(&self.inner.metrics.rejected, 1);
+        self.inner.metrics.rejected(rejection.verdict.id());
         let sequence = rejection.sequence.map(Sequence::value);
         let event_type = rejection.event_type.map(causeway_contract::EventType::as_str);
         tracing::warn!(run_id = %self.run_id, sequence, event_type, rule = %rejection.verdict, "event refused");
@@ -355,11 +371,18 @@ impl Drive {
         let stage = self.coordinator.stage();
         let code = self.code.as_ref().map(Code::as_str);
         tracing::info!(run_id = %self.run_id, ?stage, code, "run over");
+        if let Stage::Ended(End::Terminal(terminal)) = stage {
+            let outcome = Ended::of(terminal, code);
+            self.inner.metrics.ended(&self.agent, outcome, code, self.watch.elapsed());
+            self.watch.over(outcome.as_str(), code);
+            self.inner
+                .note(ended(&self.owner, &self.lost, outcome.as_str(), code).agent(&self.agent.config.id));
+        }
         hit(failpoint::OVER);
         self.inner.forget(&self.run_id);
         self.feed.close(how);
         if how == Closing::WithoutTerminal {
-            count(&self.inner.metrics.lost, 1);
+            self.inner.metrics.lost.inc();
             self.inner.repairs.add(self.lost.clone());
         }
     }
@@ -392,9 +415,9 @@ impl Drive {
         let last_words = async {
             while !self.session_over {
                 match self.session.next().await {
-                    crate::harness::Item::Line(_) => count(&self.inner.metrics.late, 1),
+                    crate::harness::Item::Line(_) => self.inner.metrics.late_item(),
                     crate::harness::Item::Tool(line) => {
-                        count(&self.inner.metrics.late, 1);
+                        self.inner.metrics.late_item();
                         self.asked(line).await;
                     }
                     crate::harness::Item::End(_) => self.session_over = true,

@@ -13,8 +13,9 @@ use causeway_store::{Error, Record, Refusal, Store};
 use tokio::time::Instant;
 
 use crate::failpoint::{self, hit};
-use crate::metrics::{Metrics, count};
+use crate::metrics::{Metrics, Operation};
 use crate::repair::backoff;
+use crate::trace::Span;
 
 /// An append on its way.
 pub(crate) struct Write {
@@ -31,12 +32,15 @@ impl Write {
         generation: Generation,
         records: Vec<Record>,
         bytes: usize,
+        span: Option<Span>,
     ) -> Option<Self> {
         let last = records.last()?.sequence;
         let (inner, run_id) = (Arc::clone(inner), run_id.clone());
         let done = Box::pin(async move {
             let patience = inner.settings.store_patience;
-            append(&inner.store, &inner.metrics, &run_id, generation, records, patience).await
+            let written = append(&inner.store, &inner.metrics, &run_id, generation, records, patience).await;
+            drop(span);
+            written
         });
         Some(Self { bytes, last, done })
     }
@@ -68,11 +72,14 @@ async fn append(
     };
     let until = Instant::now() + patience;
     let mut tries = 0;
+    let bytes = records.iter().map(Record::stored_len).sum();
     loop {
-        count(&metrics.appends, 1);
+        metrics.batch(records.len(), bytes);
+        let began = Instant::now();
         hit(failpoint::APPEND);
         match store.append(run_id, generation, records.clone()).await {
             Ok(()) => {
+                metrics.wrote(Operation::Append, began.elapsed());
                 hit(failpoint::APPEND_DONE);
                 return true;
             }
@@ -101,7 +108,7 @@ async fn append(
         if Instant::now() >= until {
             return false;
         }
-        count(&metrics.append_retries, 1);
+        metrics.append_retries.inc();
         tokio::time::sleep(backoff(tries)).await;
         tries += 1;
     }

@@ -163,6 +163,16 @@ pub struct Url {
 }
 
 impl Url {
+    /// Path and query.
+    pub(crate) fn target(&self) -> &str {
+        &self.target
+    }
+
+    /// What the `host` header says.
+    pub(crate) fn authority(&self) -> &str {
+        &self.authority
+    }
+
     /// Reads an address.
     ///
     /// # Errors

@@ -20,7 +20,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use super::config::Url;
 
 /// What connects to one endpoint.
-pub(super) struct Dialer {
+pub(crate) struct Dialer {
     url: Url,
     tls: Option<(TlsConnector, ServerName<'static>)>,
 }
@@ -84,7 +84,7 @@ fn trust(ca_file: Option<&Path>) -> Result<ClientConfig, String> {
 }
 
 /// A connection, encrypted or not.
-pub(super) enum Stream {
+pub(crate) enum Stream {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
 }

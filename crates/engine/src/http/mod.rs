@@ -11,7 +11,7 @@
 
 mod answer;
 pub mod config;
-mod connect;
+pub(crate) mod connect;
 mod cut;
 pub mod fetch;
 mod request;

@@ -39,7 +39,7 @@ use causeway_adapter::registry::stream_json;
 
 use crate::claude;
 use crate::config::ProcessConfig;
-use crate::harness::{Harness, Session, Turn};
+use crate::harness::{Harness, Session, Turn, Workers};
 
 pub use command::Fault as CommandFault;
 pub(crate) use command::{clean as clean_command, file_name, workers_dir};
@@ -117,6 +117,10 @@ impl Harness for Process {
 
     fn has_room(&self) -> bool {
         self.pool.has_room()
+    }
+
+    fn workers(&self) -> Workers {
+        self.pool.count()
     }
 
     fn cancel_grace(&self) -> Duration {

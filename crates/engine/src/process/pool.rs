@@ -2,7 +2,7 @@
 //!
 //! Refuses to exceed its bound for even a moment: a worker counts from before its start until its process is gone.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use super::{Demand, command, record};
 use crate::config::{ProcessConfig, Scope};
 use crate::failpoint::{self, hit};
 use crate::failure::Failure;
-use crate::harness::Turn;
+use crate::harness::{Turn, Workers};
 
 /// Why there is no worker for a turn.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +43,9 @@ impl NoWorker {
 /// How long a process that waits for an answer is kept at least: what it asked about is lost with it.
 const WAITS: Duration = Duration::from_secs(60 * 60);
 
+/// How many conversations are remembered whose worker was lost.
+const SERVED: usize = 4_096;
+
 /// How long a worker gets to leave by itself (worker protocol, rule 7).
 const LEAVING: Duration = Duration::from_secs(5);
 
@@ -57,6 +60,10 @@ pub(crate) struct Pool {
     hurry: watch::Sender<bool>,
     leaving: AtomicUsize,
     tickets: AtomicU64,
+    /// Whom a worker was started for that has not been let go in good order.
+    served: Mutex<HashSet<Key>>,
+    started: AtomicU64,
+    restarted: AtomicU64,
 }
 
 /// Whom a worker serves: an owner's conversation, in one epoch.
@@ -96,6 +103,9 @@ impl Pool {
             hurry: watch::Sender::new(false),
             leaving: AtomicUsize::new(0),
             tickets: AtomicU64::new(0),
+            served: Mutex::default(),
+            started: AtomicU64::new(0),
+            restarted: AtomicU64::new(0),
         }))
     }
 
@@ -114,6 +124,15 @@ impl Pool {
 
     pub fn workers(&self) -> usize {
         self.room.taken()
+    }
+
+    /// The same with how many were started.
+    pub fn count(&self) -> Workers {
+        Workers {
+            running: self.workers(),
+            started: self.started.load(Ordering::Relaxed),
+            restarted: self.restarted.load(Ordering::Relaxed),
+        }
     }
 
     /// Whether a turn that began now would find a worker: a free place, or an idle or leaving worker that makes one.
@@ -150,6 +169,10 @@ impl Pool {
         greeting: &(dyn Greeting + Send),
     ) -> Result<Worker, NoWorker> {
         let place = self.place().await?;
+        self.started.fetch_add(1, Ordering::Relaxed);
+        if self.serves(key(turn)) {
+            self.restarted.fetch_add(1, Ordering::Relaxed);
+        }
         let command = command::build(&self.config, &self.data_dir, &self.demand.agent_id, turn);
         let (records, patience) = (self.records_dir(), self.config.start_timeout);
         Ok(Worker::start(command, greeting, &self.demand, patience, &records, place).await?)
@@ -159,6 +182,7 @@ impl Pool {
     pub fn release(self: &Arc<Self>, turn: &Turn, mut worker: Worker) {
         let one_run = self.config.scope == Scope::Run && !worker.waits();
         if one_run || self.room.is_closed() {
+            self.served_well(&key(turn));
             return self.farewell(worker);
         }
         worker.served = true;
@@ -172,7 +196,8 @@ impl Pool {
     }
 
     /// Lets a worker go, and waits until it is gone.
-    pub async fn dismiss(&self, worker: Worker) {
+    pub async fn dismiss(&self, turn: &Turn, worker: Worker) {
+        self.served_well(&key(turn));
         worker.leave(LEAVING, self.hurry.subscribe()).await;
     }
 
@@ -215,12 +240,17 @@ impl Pool {
             asked = taken => match asked {
                 Ok(reply) => {
                     if let Err(unclaimed) = reply.send(worker) {
+                        self.served_well(&key);
                         self.farewell(unclaimed);
                     }
                 }
-                Err(_dropped) => self.farewell(worker),
+                Err(_dropped) => {
+                    self.served_well(&key);
+                    self.farewell(worker);
+                }
             },
             () = tokio::time::sleep(patience) => {
+                self.served_well(&key);
                 self.forget_idle(&key, ticket);
                 self.farewell(worker);
             }
@@ -232,6 +262,19 @@ impl Pool {
         let stderr = worker.stderr();
         worker.kill().await;
         stderr.explain(&self.records_dir(), &self.demand).await;
+    }
+
+    /// Notes that a worker is started for somebody. Whether the one before was never let go: it died, or was ended.
+    fn serves(&self, key: Key) -> bool {
+        let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        if served.len() >= SERVED {
+            served.clear();
+        }
+        !served.insert(key)
+    }
+
+    fn served_well(&self, key: &Key) {
+        self.served.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 
     fn forget_idle(&self, key: &Key, ticket: u64) {
@@ -261,7 +304,16 @@ impl Pool {
                 return Ok(place);
             }
             let none_idle = self.idle().is_empty();
-            if let Some(worker) = self.take_idle(oldest).await {
+            let mut gone = None;
+            let choose = |idle: &mut HashMap<Key, Idle>| {
+                let (key, chosen) = oldest(idle)?;
+                gone = Some(key);
+                Some(chosen)
+            };
+            if let Some(worker) = self.take_idle(choose).await {
+                if let Some(key) = gone {
+                    self.served_well(&key);
+                }
                 self.farewell(worker);
             } else if none_idle && self.leaving.load(Ordering::SeqCst) == 0 {
                 return Err(NoWorker::Full(self.config.max_workers));
@@ -279,9 +331,9 @@ fn key(turn: &Turn) -> Key {
     (turn.owner.as_str().to_owned(), turn.conversation_id.as_str().to_owned(), turn.epoch)
 }
 
-fn oldest(idle: &mut HashMap<Key, Idle>) -> Option<Idle> {
+fn oldest(idle: &mut HashMap<Key, Idle>) -> Option<(Key, Idle)> {
     let key = idle.iter().min_by_key(|(_, idle)| (idle.waits, idle.since))?.0.clone();
-    idle.remove(&key)
+    idle.remove_entry(&key)
 }
 
 /// How many processes there are and may be.

@@ -80,7 +80,7 @@ pub(super) async fn forget(pool: &Arc<Pool>, turn: &Turn) -> bool {
         }
     };
     let told = worker.forgets && worker.stdin.write(&request::forget(turn), TAKES_FORGET).await.is_ok();
-    pool.dismiss(worker).await;
+    pool.dismiss(turn, worker).await;
     told
 }
 

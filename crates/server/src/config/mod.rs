@@ -34,6 +34,10 @@ pub struct Config {
     pub store: Store,
     /// `[auth]`
     pub auth: Auth,
+    /// `[audit]`
+    pub audit: Audit,
+    /// `[tracing]`
+    pub tracing: Tracing,
     /// `[agents.NAME]`
     pub agents: BTreeMap<String, Agent>,
 }
@@ -139,6 +143,36 @@ pub enum StoreKind {
     Postgres,
     /// Nothing outlives the process.
     Memory,
+}
+
+/// `[audit]`: who did what, one line each.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Audit {
+    /// Whether it is recorded.
+    pub enabled: bool,
+    /// The size above which `audit.log` is closed under a number and the next one begun.
+    pub rotate_at: u64,
+}
+
+impl Default for Audit {
+    fn default() -> Self {
+        Self { enabled: true, rotate_at: 64 << 20 }
+    }
+}
+
+/// `[tracing]`: where traces are sent.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Tracing {
+    /// The address of an OpenTelemetry collector that takes OTLP/HTTP, with its path; nowhere when absent.
+    pub endpoint: Option<Url>,
+    /// How long it may take to accept a batch of spans.
+    pub timeout: Duration,
+}
+
+impl Default for Tracing {
+    fn default() -> Self {
+        Self { endpoint: None, timeout: Duration::from_secs(10) }
+    }
 }
 
 /// `[agents.NAME]`.

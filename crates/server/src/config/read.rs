@@ -15,10 +15,13 @@ use std::time::Duration;
 use causeway_contract::Limits;
 use causeway_contract::id::check_id;
 
+use causeway_engine::http::config::Url;
+
 use super::tree::{Node, Origin, Tree, Value};
 use super::units;
 use super::{
-    Agent, AuthMode, Config, Driver, EnvValue, Finding, Pace, Process, Recording, Server, Store, StoreKind,
+    Agent, Audit, AuthMode, Config, Driver, EnvValue, Finding, Pace, Process, Recording, Server, Store,
+    StoreKind, Tracing,
 };
 
 /// The settings in `tree`; faults are added to `findings` and replaced by defaults.
@@ -28,6 +31,8 @@ pub(super) fn config(tree: &Tree, findings: &mut Vec<Finding>) -> Config {
     root.table("server", |section| config.server = server(section));
     root.table("store", |section| config.store = store(section));
     root.table("auth", |section| config.auth = auth::auth(section));
+    root.table("audit", |section| config.audit = audit(section));
+    root.table("tracing", |section| config.tracing = tracing(section));
     root.each("agents", |name, section| {
         if let Some(agent) = agent(name, section) {
             config.agents.insert(name.to_owned(), agent);
@@ -129,6 +134,26 @@ fn asks_nobody(tree: &Tree) -> bool {
         _ => None,
     };
     !matches!(mode, Some(Value::Text(mode)) if mode != AuthMode::None.as_str())
+}
+
+fn audit(section: &mut Section<'_, '_>) -> Audit {
+    let default = Audit::default();
+    Audit {
+        enabled: section.flag("enabled").unwrap_or(default.enabled),
+        rotate_at: section.size("rotate_at", 4096..=1 << 40).unwrap_or(default.rotate_at),
+    }
+}
+
+fn tracing(section: &mut Section<'_, '_>) -> Tracing {
+    let default = Tracing::default();
+    let endpoint = section.text("endpoint").and_then(|text| match Url::parse(&text) {
+        Ok(url) => Some(url),
+        Err(what) => {
+            section.fault("endpoint", what);
+            None
+        }
+    });
+    Tracing { endpoint, timeout: section.duration("timeout", true).unwrap_or(default.timeout) }
 }
 
 fn agent(name: &str, section: &mut Section<'_, '_>) -> Option<Agent> {

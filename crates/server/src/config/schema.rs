@@ -40,6 +40,8 @@ pub const ROOT: &[Key] = &[
     table("server", SERVER),
     table("store", &[leaf("kind"), leaf("path"), table("postgres", POSTGRES)]),
     table("auth", AUTH),
+    table("audit", &[leaf("enabled"), leaf("rotate_at")]),
+    table("tracing", &[leaf("endpoint"), leaf("timeout")]),
     Key { name: "agents", kind: Kind::Named(AGENT) },
 ];
 

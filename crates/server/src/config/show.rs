@@ -42,6 +42,17 @@ pub(super) fn show(config: &Config) -> String {
         show_postgres(&mut out, postgres);
     }
     show_auth(&mut out, &config.auth);
+    let _ = writeln!(
+        out,
+        "\n[audit]\nenabled = {}\nrotate_at = {}",
+        config.audit.enabled,
+        quoted(&show_size(config.audit.rotate_at))
+    );
+    let _ = writeln!(out, "\n[tracing]");
+    if let Some(endpoint) = &config.tracing.endpoint {
+        let _ = writeln!(out, "endpoint = {}", quoted(&endpoint.to_string()));
+    }
+    let _ = writeln!(out, "timeout = {}", quoted(&show_duration(config.tracing.timeout)));
     for (name, agent) in &config.agents {
         show_agent(&mut out, &format!("agents.{}", key(name)), agent);
     }

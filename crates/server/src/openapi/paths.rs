@@ -331,6 +331,9 @@ fn gateway() -> Vec<Operation> {
             "Document",
             "OpenAPI 3.1",
         ),
+        Operation::get("/metrics", "metrics", tag, "Count and time what the gateway does")
+            .text(200, "text/plain", "the page for Prometheus")
+            .text(200, "application/openmetrics-text", "the same in OpenMetrics"),
         Operation::probe("/healthz", "live", tag, "Say whether the process answers")
             .json(200, "Live", "it does"),
         Operation::probe("/readyz", "ready", tag, "Say whether new runs are taken")

@@ -23,6 +23,9 @@ pub async fn ready(State(app): State<App>) -> Response<Body> {
         let what = "the keys of the token issuer cannot be had".to_owned();
         failed.push(("auth", "keys_unavailable".to_owned(), what));
     }
+    if app.machine().audit().is_some_and(|audit| audit.ready().is_err()) {
+        failed.push(("audit", "unwritable".to_owned(), "the audit log cannot be written".to_owned()));
+    }
     match app.machine().health().await {
         Ok(health) if health.low_disk => {
             failed.push((

@@ -9,6 +9,7 @@ pub mod conversations;
 pub mod health;
 pub mod inspect;
 pub mod inspector;
+pub mod metrics;
 pub mod query;
 pub mod replay;
 pub mod runs;
@@ -40,6 +41,12 @@ pub fn refused(error: &Error) -> Problem {
             StatusCode::SERVICE_UNAVAILABLE,
             "at_capacity",
             "all workers of this agent are busy; try again in a moment",
+        )
+        .action("retry"),
+        Error::AuditUnavailable(_) => Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "audit_unavailable",
+            "the audit log cannot be written, so nothing new is begun",
         )
         .action("retry"),
         Error::ShuttingDown => Problem::new(

@@ -18,6 +18,8 @@ pub struct Ids {
 pub enum Does {
     /// Names nothing of anybody: the same for everybody.
     Nothing,
+    /// Counts what everybody does: another page each time, with the ids of nobody.
+    Counts,
     /// Shows what the caller has.
     Lists,
     /// Shows or changes what is named.
@@ -85,6 +87,7 @@ pub const ROUTES: &[Route] = &[
     get("/openapi.json", Does::Nothing, |_| "/openapi.json".to_owned()),
     get("/healthz", Does::Nothing, |_| "/healthz".to_owned()),
     get("/readyz", Does::Nothing, |_| "/readyz".to_owned()),
+    get("/metrics", Does::Counts, |_| "/metrics".to_owned()),
     get("/api/v1/harnesses", Does::Nothing, |_| "/api/v1/harnesses".to_owned()),
     get("/api/v1/rules", Does::Nothing, |_| "/api/v1/rules".to_owned()),
     get("/api/v1/agents", Does::Nothing, |_| "/api/v1/agents".to_owned()),
