@@ -7,16 +7,19 @@ const FIELDS: &[&str] = &[
     "agent",
     "agents",
     "bytes",
+    "call_id",
     "cause",
     "code",
     "conversation_id",
     "count",
+    "credential",
     "duration_ms",
     "epoch",
     "error",
     "error_type",
     "event_type",
     "failed",
+    "file",
     "generation",
     "happened",
     "harness",
@@ -27,8 +30,10 @@ const FIELDS: &[&str] = &[
     "lines",
     "method",
     "next",
+    "of",
     "other",
     "owner_lock",
+    "pages",
     "path",
     "pid",
     "reason",
@@ -117,7 +122,8 @@ fn fields(arguments: &[String]) -> Vec<String> {
     let mut all = Vec::new();
     for argument in arguments.iter().map(|argument| argument.trim()).filter(|argument| !argument.is_empty()) {
         if let Some(sentence) = argument.strip_prefix('"') {
-            for part in sentence.split('{').skip(1) {
+            // A brace that is meant is doubled.
+            for part in sentence.replace("{{", "").split('{').skip(1) {
                 let name: String = part.chars().take_while(|c| *c != '}' && *c != ':').collect();
                 if !name.is_empty() {
                     all.push(name);
@@ -141,7 +147,7 @@ mod tests {
     #[test]
     fn a_field_that_may_hold_content_is_found_wherever_it_stands() {
         let source = "fn f() {\n    tracing::info!(run_id = %self.run_id, \"a, {why} (b)\");\n    \
-                      tracing::warn!(prompt = %request.message, \"x\");\n    tracing::error!(%delta, \"{body}: {}\", a.text());\n}\n\
+                      tracing::warn!(prompt = %request.message, \"x\");\n    tracing::error!(%delta, \"{{a}} {body}: {}\", a.text());\n}\n\
                       // tracing::info!(secret, \"x\")\n";
         let found: Vec<String> =
             unknown_fields(source).into_iter().map(|(line, field)| format!("{line} {field}")).collect();

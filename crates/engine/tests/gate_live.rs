@@ -100,7 +100,7 @@ fn conversation() -> ConversationId<'static> {
     ConversationId::new("c").unwrap()
 }
 
-fn greets(names: &[(&str, Value)], more: Value) -> Value {
+fn greets(names: &[(&str, Value)], more: &Value) -> Value {
     let mut steps: Vec<Value> = vec![json!({"text": "Let me. "})];
     steps.extend(names.iter().map(|(id, args)| json!({"tool": {"id": id, "name": "greet", "args": args}})));
     let mut script = json!({"gated": ["greet"], "script": {"root": [steps, [{"text": "Done."}]]}});
@@ -131,7 +131,7 @@ fn told(records: &[Record]) -> String {
 
 #[tokio::test]
 async fn a_gated_tool_runs_once_and_its_result_reaches_the_model() {
-    let script = greets(&[("g1", json!({"name": "Ada"}))], json!({}));
+    let script = greets(&[("g1", json!({"name": "Ada"}))], &json!({}));
     let Some(rig) = Rig::new(Approval::Never, script).await else { return };
     let (_, records) = rig.play().await;
     assert_eq!(told(&records), "tool.started g1; tool.finished g1 Hello, Ada!; run.finished");
@@ -140,7 +140,7 @@ async fn a_gated_tool_runs_once_and_its_result_reaches_the_model() {
 
 #[tokio::test]
 async fn bad_arguments_of_the_model_run_nothing_and_the_model_is_told() {
-    let script = greets(&[("g1", json!({"name": "Ada", "loud": true})), ("g2", json!({}))], json!({}));
+    let script = greets(&[("g1", json!({"name": "Ada", "loud": true})), ("g2", json!({}))], &json!({}));
     let Some(rig) = Rig::new(Approval::Never, script).await else { return };
     let (_, records) = rig.play().await;
     let told = told(&records);
@@ -155,7 +155,7 @@ async fn bad_arguments_of_the_model_run_nothing_and_the_model_is_told() {
 async fn approvals_that_the_gate_asks_for_run_what_was_decided() {
     let names =
         [("g1", json!({"name": "Ada"})), ("g2", json!({"name": "Bob"})), ("g3", json!({"name": "Eve"}))];
-    let Some(rig) = Rig::new(Approval::Always, greets(&names, json!({}))).await else { return };
+    let Some(rig) = Rig::new(Approval::Always, greets(&names, &json!({}))).await else { return };
     let (run_id, before) = rig.play().await;
     assert_eq!(last(&before), "run.interrupted");
     assert_eq!(rig.greeted(), Vec::<String>::new());
@@ -183,7 +183,7 @@ async fn an_approval_that_the_harness_asks_for_counts_for_the_gate() {
         (Decision::Edit, Some(r#"{"name":"Dan"}"#), vec!["Dan"]),
         (Decision::Reject, None, vec![]),
     ] {
-        let script = greets(&[("g1", json!({"name": "Ada"}))], native.clone());
+        let script = greets(&[("g1", json!({"name": "Ada"}))], &native);
         let Some(rig) = Rig::new(Approval::Always, script).await else { return };
         let (run_id, before) = rig.play().await;
         assert_eq!(told(&before), "tool.started g1; run.interrupted");

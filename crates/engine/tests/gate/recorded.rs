@@ -136,7 +136,7 @@ async fn several_calls_run_at_the_same_time() {
 async fn a_tool_without_a_schema_or_for_a_driver_that_cannot_ask_is_refused_at_the_start() {
     let dir = tempfile::tempdir().unwrap();
     let open = |change: fn(&mut causeway_engine::AgentConfig)| {
-        let driver = Puppet::new().0;
+        let driver = Puppet::driver().0;
         let mut agent = causeway_engine::AgentConfig::new(
             causeway_contract::id::Name::new("helper").unwrap(),
             "canonical",

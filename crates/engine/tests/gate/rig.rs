@@ -66,7 +66,7 @@ impl Rig {
 
     /// Puppets instead of processes, and one tool.
     pub async fn puppets(tool: &Arc<Counter>, store: Arc<dyn Store>) -> (Self, Turns) {
-        let (driver, turns) = Puppet::new();
+        let (driver, turns) = Puppet::driver();
         let tools = [("restart", tool.tool())];
         (Self::open(tempfile::tempdir().unwrap(), driver, &tools, store, |_| {}).await, turns)
     }
@@ -181,7 +181,7 @@ pub struct Strings {
 pub struct Turns(Mutex<mpsc::UnboundedReceiver<Strings>>);
 
 impl Puppet {
-    pub fn new() -> (Driver, Turns) {
+    pub fn driver() -> (Driver, Turns) {
         let (begun, turns) = mpsc::unbounded_channel();
         (Driver::Custom(Arc::new(Self { begun })), Turns(Mutex::new(turns)))
     }
