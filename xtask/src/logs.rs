@@ -2,7 +2,7 @@
 //!
 //! Refuses fields it does not know: whoever adds one says here what it holds.
 
-/// Fields that hold ids, words of ours, numbers, paths of our own files, or errors, whose texts name ids and no payload.
+/// Fields that hold ids, names of credentials, words of ours, numbers, paths of our own files, or errors, whose texts name ids and no payload.
 const FIELDS: &[&str] = &[
     "agent",
     "agents",
@@ -32,7 +32,6 @@ const FIELDS: &[&str] = &[
     "next",
     "of",
     "other",
-    "owner_lock",
     "pages",
     "path",
     "pid",
@@ -48,7 +47,6 @@ const FIELDS: &[&str] = &[
     "stderr",
     "stderr_bytes",
     "store",
-    "token_name",
     "trace_id",
     "trouble",
     "url",
