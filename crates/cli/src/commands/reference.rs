@@ -94,7 +94,9 @@ fn read(example: &str) -> Vec<Setting> {
     let mut table = String::new();
     let mut all = Vec::new();
     for line in example.lines() {
-        if let Some(header) = line.strip_prefix('[').and_then(|rest| rest.split(']').next()) {
+        // A table that is commented out has keys that are.
+        let bare = line.strip_prefix("# ").unwrap_or(line);
+        if let Some(header) = bare.strip_prefix('[').and_then(|rest| rest.split(']').next()) {
             table = generic(header);
             continue;
         }
@@ -105,6 +107,14 @@ fn read(example: &str) -> Vec<Setting> {
         let Some((key, rest)) = text.split_once(" = ") else { continue };
         if !key.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_') {
             continue; // a sentence that happens to hold the sign
+        }
+        if off
+            && rest
+                .strip_prefix('"')
+                .and_then(|rest| rest.split_once('"'))
+                .is_some_and(|(_, rest)| rest.starts_with(':'))
+        {
+            continue; // a sentence that begins with a setting
         }
         let (value, meaning) = match rest.split_once(" # ") {
             Some((value, meaning)) => (value.trim_end(), meaning.trim()),
@@ -121,7 +131,7 @@ fn generic(header: &str) -> String {
     let mut parts: Vec<&str> = header.split('.').collect();
     for at in 1..parts.len() {
         let chosen = match parts.get(at - 1) {
-            Some(&"agents") => at == 1,
+            Some(&"agents") => at == 1 || parts.first() == Some(&"auth"),
             Some(&"tools") => true,
             Some(_) | None => false,
         };
@@ -222,7 +232,8 @@ mod tests {
         for setting in read(EXAMPLE) {
             let last = setting.path.rsplit('.').next().unwrap_or_default().to_owned();
             let plain = setting.path.contains(".limits.")
-                || ["env", "command", "file", "url", "schema", "headers", "harness"].contains(&last.as_str());
+                || ["env", "command", "argv", "file", "url", "schema", "schema_json", "headers", "harness"]
+                    .contains(&last.as_str());
             assert!(plain || !setting.meaning.is_empty(), "{} has no comment", setting.path);
         }
     }
