@@ -127,6 +127,11 @@ impl Gateway {
         wait(&mut self.child).expect("a killed process ends");
     }
 
+    /// The exit status of one that was told to stop before.
+    pub fn stop_again(mut self) -> ExitStatus {
+        wait(&mut self.child).expect("the gateway ends in time")
+    }
+
     /// SIGTERM, and the exit status.
     pub fn stop(mut self) -> ExitStatus {
         let pid = self.child.id().to_string();

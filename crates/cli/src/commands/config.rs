@@ -1,6 +1,6 @@
 //! `causeway config check|show`: whether the settings are valid, and what holds after file, environment and flags.
 
-mod ground;
+pub mod ground;
 
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};

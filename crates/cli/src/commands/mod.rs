@@ -11,6 +11,7 @@ mod completions;
 mod config;
 mod conform;
 mod credential;
+mod doctor;
 mod encode;
 mod explain;
 mod harnesses;
@@ -48,6 +49,8 @@ pub enum Command {
     Backup(backup::Args),
     /// Make a data directory of a backup.
     Restore(backup::RestoreArgs),
+    /// Say whether a gateway could run here, or how the one that runs does.
+    Doctor(doctor::Args),
     /// Say whether a worker, an agent or a recording keeps the rules.
     Conform(conform::Args),
     /// Check the audit log of a gateway.
@@ -77,6 +80,7 @@ pub fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Config(args) => config::run(&args),
         Command::Backup(args) => backup::run(&args),
         Command::Restore(args) => backup::restore(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Conform(args) => conform::run(&args),
         Command::Audit(args) => audit::run(&args),
         Command::Harnesses(args) => harnesses::run(&args),

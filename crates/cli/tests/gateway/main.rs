@@ -22,6 +22,8 @@ mod claude;
 mod client_routes;
 mod commands;
 mod data_directory;
+mod doctor;
+mod drain;
 mod endpoints;
 mod identity;
 mod inspect;

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::backup::{Backup, StepResult};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use crate::error::{Cause, Unavailable};
 use crate::sqlite::mark::{self, Mark};
@@ -68,18 +68,57 @@ pub fn copy_any(file: &Path, target: &Path) -> Result<(), Unavailable> {
     sound(&copy, target)
 }
 
+/// What is known of a database where it is.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Examined {
+    /// What it holds.
+    pub contents: Contents,
+    /// When its newest run began, in milliseconds since 1970.
+    pub newest: Option<i64>,
+}
+
+/// Reads the database of a data directory through, also while a gateway uses it.
+///
+/// # Errors
+/// `Missing`, `Corrupted`, `Altered`, `NewerSchema`, `ReadOnly`, `Io`.
+pub fn examine(dir: &Path) -> Result<Examined, Unavailable> {
+    let mark = Mark::peek(dir);
+    open::compare(dir, &mark)?;
+    let file = dir.join(open::FILE);
+    let connection = open::reader(dir)?;
+    let sql = |error: rusqlite::Error| fault::unavailable(&error, &file);
+    let snapshot = connection.unchecked_transaction().map_err(sql)?;
+    let contents = contents(&snapshot, &file)?;
+    let newest = snapshot
+        .query_row("SELECT created_ms FROM run ORDER BY run_key DESC LIMIT 1", [], |row| row.get(0))
+        .optional()
+        .map_err(sql)?;
+    Ok(Examined { contents, newest })
+}
+
+/// Bytes that an unprivileged user may still write to the file system of a directory.
+///
+/// # Errors
+/// `Missing`, `Io`.
+pub fn free_bytes(dir: &Path) -> Result<u64, Unavailable> {
+    open::free_bytes(dir)
+}
+
 /// Reads a copy through.
 ///
 /// # Errors
 /// `Missing`, `Corrupted`, `NewerSchema`, `Io`.
 pub fn check(file: &Path) -> Result<Contents, Unavailable> {
     fs::metadata(file).map_err(|error| fault::io(&error, file))?;
-    let connection = read_only(file)?;
-    let found = schema::version(&connection, file, schema::MIGRATIONS)?;
+    contents(&read_only(file)?, file)
+}
+
+fn contents(connection: &Connection, file: &Path) -> Result<Contents, Unavailable> {
+    let found = schema::version(connection, file, schema::MIGRATIONS)?;
     if found == 0 {
         return Err(Unavailable::new(Cause::Missing, file, "the file is empty"));
     }
-    sound(&connection, file)?;
+    sound(connection, file)?;
     let sql = |error: rusqlite::Error| fault::unavailable(&error, file);
     let count = |of: &str| {
         let count =
@@ -88,7 +127,7 @@ pub fn check(file: &Path) -> Result<Contents, Unavailable> {
     };
     Ok(Contents {
         schema: u64::try_from(found).unwrap_or(u64::MAX),
-        commits: open::commits(&connection).map_err(sql)?,
+        commits: open::commits(connection).map_err(sql)?,
         conversations: count("conversation")?,
         runs: count("run")?,
         open_runs: count("run WHERE status = 0")?,
