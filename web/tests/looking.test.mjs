@@ -145,6 +145,11 @@ test("a live run: the timeline grows, the tail can be paused, what is new is cou
   const { page } = watched;
   await page.getByText("live", { exact: true }).waitFor();
   await until(async () => (await page.locator(".timeline-bars rect").count()) >= 1, "a bar");
+  await watched.goto(`#/run/${run.run_id}/events`);
+  const rows = page.getByRole("listbox", { name: "Events" }).getByRole("option");
+  await rows.first().waitFor();
+  const listed = await rows.count();
+  await until(async () => (await rows.count()) > listed, "an event that comes while the view is open");
   await watched.goto(`#/run/${run.run_id}/scrubber`);
   await page.getByRole("button", { name: "Live: pause" }).click();
   const paused = await at(watched);
