@@ -21,7 +21,7 @@ before(async () => {
   const agents = {
     tour: recorded("deepagents", SUBAGENTS),
     // Half a second between lines: it is still running whatever the machine does meanwhile.
-    slow: recorded("deepagents", SUBAGENTS, "500ms"),
+    slow: recorded("deepagents", SUBAGENTS, "1500ms"),
     large: written(dir, "large", large()),
     helper: live(),
   };
@@ -158,6 +158,10 @@ test("a live run: the timeline grows, the tail can be paused, what is new is cou
   await watched.shot("scrubber-live");
   await page.getByRole("button", { name: /^\d+ new$/ }).click();
   await until(async () => (await at(watched)) > paused, "the tail");
+  await watched.goto(`#/run/${run.run_id}/rules`);
+  await page.getByText("nothing was refused", { exact: true }).waitFor();
+  await watched.goto(`#/compare?left=${run.run_id}&right=${run.run_id}`);
+  await page.getByText("They said and did the same").waitFor();
   await watched.goto(`#/run/${run.run_id}/wire`);
   await page.getByText("so far").first().waitFor();
   await page.getByRole("button", { name: "Cancel run" }).click();
