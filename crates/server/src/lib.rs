@@ -17,5 +17,7 @@ mod problem;
 pub mod refusal;
 mod routes;
 mod scope;
+#[cfg(test)]
+mod sources;
 mod stream;
 pub mod view;

@@ -165,28 +165,17 @@ mod tests {
 
     /// The codes of the sources with their statuses: `StatusCode::X, "code"` and `conflict("code"`.
     fn said() -> BTreeSet<(String, String)> {
-        let mut folders = vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src"))];
         let mut codes = BTreeSet::new();
-        while let Some(folder) = folders.pop() {
-            for entry in std::fs::read_dir(folder).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_dir() {
-                    folders.push(path);
-                    continue;
-                }
-                let text = std::fs::read_to_string(&path).unwrap();
-                let text = text.split("#[cfg(test)]").next().unwrap();
-                let text: String = text.split_whitespace().collect();
-                let places = STATUSES
-                    .iter()
-                    .map(|(name, status)| (format!("StatusCode::{name},\""), *status))
-                    .chain([("conflict(\"".to_owned(), "409")]);
-                for (opening, status) in places {
-                    for (at, _) in text.match_indices(&opening) {
-                        let code = text[at + opening.len()..].split('"').next().unwrap();
-                        if code.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') {
-                            codes.insert((status.to_owned(), code.to_owned()));
-                        }
+        for text in crate::sources::all() {
+            let places = STATUSES
+                .iter()
+                .map(|(name, status)| (format!("StatusCode::{name},\""), *status))
+                .chain([("conflict(\"".to_owned(), "409")]);
+            for (opening, status) in places {
+                for (at, _) in text.match_indices(&opening) {
+                    let code = text[at + opening.len()..].split('"').next().unwrap();
+                    if code.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') {
+                        codes.insert((status.to_owned(), code.to_owned()));
                     }
                 }
             }

@@ -90,21 +90,11 @@ mod tests {
 
     /// The paths of the sources: every `.route("…"`.
     fn routed() -> BTreeSet<String> {
-        let mut folders = vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src"))];
         let mut paths = BTreeSet::new();
-        while let Some(folder) = folders.pop() {
-            for entry in std::fs::read_dir(folder).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_dir() {
-                    folders.push(path);
-                    continue;
-                }
-                let text = std::fs::read_to_string(&path).unwrap();
-                let text: String = text.split("#[cfg(test)]").next().unwrap().split_whitespace().collect();
-                for piece in text.split(".route(\"").skip(1) {
-                    // The rest of a path is a parameter like any other to OpenAPI.
-                    paths.insert(piece.split('"').next().unwrap().replace("{*", "{"));
-                }
+        for text in crate::sources::all() {
+            for piece in text.split(".route(\"").skip(1) {
+                // The rest of a path is a parameter like any other to OpenAPI.
+                paths.insert(piece.split('"').next().unwrap().replace("{*", "{"));
             }
         }
         paths
