@@ -59,7 +59,6 @@ impl Writer {
             return Ok(replayed);
         }
         let conversation = self.check_new(open).await?;
-        let mut voided = None;
         if let Some(key) = conversation.as_ref().and_then(|found| found.pending) {
             let pending = read::interrupt_by_key(self.session()?, key).await?.ok_or(Damaged)?;
             if !expired(pending.summary.expires_at.as_ref(), open.started.timestamp.unix_millis()) {
@@ -69,9 +68,6 @@ impl Writer {
                 }
                 .into());
             }
-            voided = Some(key);
-        }
-        if let Some(key) = voided {
             self.withdraw(key, InterruptStatus::Expired).await?;
         }
         Ok(Opened::New(self.insert(open, conversation, None).await?))
