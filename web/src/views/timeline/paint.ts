@@ -58,15 +58,21 @@ export interface Picture {
   readonly selected: number | null;
 }
 
-export function paint(canvas: HTMLCanvasElement, picture: Picture): void {
-  const { bars, window, width, height, top } = picture;
+/** A canvas of this many pixels of the page, empty, at the screen's own resolution. */
+function cleared(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D | null {
   const ratio = devicePixelRatio || 1;
+  // Setting them clears it.
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);
   const context = canvas.getContext("2d");
+  context?.scale(ratio, ratio);
+  return context;
+}
+
+export function paint(canvas: HTMLCanvasElement, picture: Picture): void {
+  const { bars, window, width, height, top } = picture;
+  const context = cleared(canvas, width, height);
   if (!context) return;
-  context.scale(ratio, ratio);
-  context.clearRect(0, 0, width, height);
   const { of } = colours(canvas);
   const scale = width / (window.to - window.from);
   context.font = `11px ${of("font")}`;
@@ -113,12 +119,8 @@ export function paint(canvas: HTMLCanvasElement, picture: Picture): void {
 
 /** The whole run in a strip: where something went on, and where something went wrong. */
 export function paintMap(canvas: HTMLCanvasElement, bars: readonly Bar[], whole: Window, rows: number, width: number, height: number): void {
-  const ratio = devicePixelRatio || 1;
-  canvas.width = Math.round(width * ratio);
-  canvas.height = Math.round(height * ratio);
-  const context = canvas.getContext("2d");
+  const context = cleared(canvas, width, height);
   if (!context) return;
-  context.scale(ratio, ratio);
   const { of } = colours(canvas);
   const scale = width / (whole.to - whole.from);
   const tall = Math.max(1.5, Math.min(5, (height - 6) / Math.max(1, rows)));
