@@ -13,7 +13,7 @@ started=$(date +%s)
 scripts/crash.sh "${SOAK_KILLS:-1000}" "${SOAK_LIVE_KILLS:-50}" --lanes 3 "$@" | tee target/crash.log
 kill_seconds=$(($(date +%s) - started))
 
-CAUSEWAY_BIN="$causeway" scripts/schemathesis.sh "${SOAK_SCHEMATHESIS_SECONDS:-300}" "$RANDOM" | tee target/schemathesis.log
+CAUSEWAY_BIN="$causeway" scripts/schemathesis.sh "${SOAK_SCHEMATHESIS_EXAMPLES:-500}" "$RANDOM" | tee target/schemathesis.log
 
 {
     printf '# Soak\n\nMade by `make soak` on %s cores (%s), %s. The gateway and all its clients share the cores.\n' \

@@ -40,7 +40,7 @@ CAUSEWAY_BIN="${CARGO_TARGET_DIR:-$PWD/target}/debug/causeway" scripts/clients.s
 # The inspector in a real browser, against the same binary.
 CAUSEWAY_BIN="${CARGO_TARGET_DIR:-$PWD/target}/debug/causeway" scripts/web.sh
 # Requests made from the gateway's own document; longer in `make soak`.
-CAUSEWAY_BIN="${CARGO_TARGET_DIR:-$PWD/target}/debug/causeway" scripts/schemathesis.sh "${CAUSEWAY_SCHEMATHESIS_SECONDS:-45}"
+CAUSEWAY_BIN="${CARGO_TARGET_DIR:-$PWD/target}/debug/causeway" scripts/schemathesis.sh "${CAUSEWAY_SCHEMATHESIS_EXAMPLES:-60}"
 
 # Gateways that die at every seam; the long figures are those of `make soak`.
 scripts/crash.sh "${CAUSEWAY_KILLS_RECORDED:-60}" "${CAUSEWAY_KILLS_LIVE:-5}"

@@ -25,6 +25,7 @@ ANSWERS = [
     '{"type":"tool_approval","decisions":[{"decision":"reject","message":"no"}]}',
 ]
 PATIENCE = 120
+LONGEST = 1800
 
 
 def settings() -> str:
@@ -85,7 +86,7 @@ def with_known_ids(document: dict, runs: list[str], conversations: list[str]) ->
 def main() -> int:
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--causeway", required=True)
-    arguments.add_argument("--seconds", type=int, required=True)
+    arguments.add_argument("--examples", type=int, required=True)
     arguments.add_argument("--seed", type=int, required=True)
     given = arguments.parse_args()
 
@@ -110,10 +111,10 @@ def main() -> int:
                 [
                     str(Path(sys.executable).parent / "schemathesis"), "--config-file",
                     str(Path(__file__).with_name("schemathesis.toml")), "run", str(place / "openapi.json"),
-                    "--url", url, "--seed", str(given.seed), "--max-time", str(given.seconds), "--no-color",
+                    "--url", url, "--seed", str(given.seed), "--max-examples", str(given.examples), "--no-color",
                 ],
                 cwd=place, env={**environment, "SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": str(Path(__file__).parent)},
-                timeout=given.seconds + 600, check=False,
+                timeout=LONGEST, check=False,
             ).returncode
             call(f"{url}/healthz")
         finally:

@@ -318,7 +318,7 @@ impl Engine {
     /// Events after a cursor. Where there are none yet and the run goes on, waits up to `wait` for one.
     ///
     /// # Errors
-    /// An unknown run, another owner's included, or a store that cannot serve.
+    /// An unknown run, another owner's included; a cursor beyond the last event; a store that cannot serve.
     pub async fn events(
         &self,
         owner: &Owner,
@@ -331,6 +331,7 @@ impl Engine {
         let feed = self.inner.active(&run.run_id).map(|active| active.feed);
         let read = || self.inner.store.read_owned(owner, &run.run_id, after, limit);
         let page = read().await?;
+        Error::beyond_end(after, page.last_sequence)?;
         if !page.records.is_empty() || page.is_done(after) || wait.is_zero() {
             return Ok(page);
         }
@@ -348,7 +349,7 @@ impl Engine {
     /// Follows a run from a cursor (exclusive; `None` is the start) to its end.
     ///
     /// # Errors
-    /// An unknown run, another owner's included; a cursor beyond the end of an ended run; a store that cannot serve.
+    /// An unknown run, another owner's included; a cursor beyond the last event; a store that cannot serve.
     pub async fn subscribe(
         &self,
         owner: &Owner,
@@ -381,12 +382,7 @@ impl Engine {
         // Before the row is read: a run that ends in between is then seen as ended in the store.
         let active = self.inner.active(run_id);
         let run = self.inner.store.run(owner, run_id).await?;
-        if let Some(after) = after
-            && run.status.is_terminal()
-            && after > run.last_sequence
-        {
-            return Err(Error::BeyondEnd { after: after.value(), last: run.last_sequence.value() });
-        }
+        Error::beyond_end(after, run.last_sequence)?;
         let feed = active.map(|active| active.feed);
         let presence = feed.as_ref().filter(|_| counts).map(Feed::client);
         // Another gateway may be writing it.

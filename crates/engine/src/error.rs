@@ -1,6 +1,7 @@
 //! What the engine may answer instead of doing it.
 
 use causeway_adapter::turn::AnswerError;
+use causeway_contract::event::Sequence;
 use causeway_store::error::{Misuse, Refusal, Unavailable};
 
 use crate::answer::Misfit;
@@ -46,8 +47,8 @@ pub enum Error {
     /// The answer of the store was lost. The same request with the same idempotency key finds out.
     #[error("it is not known whether the request was stored: {0}")]
     OutcomeUnknown(Unavailable),
-    /// A cursor beyond the end of an ended run.
-    #[error("event {after} is beyond the end of the run, whose last event is {last}")]
+    /// A cursor beyond the last event of a run. No event is shown before it is stored, so this log never gave it.
+    #[error("event {after} is beyond the last event of the run, {last}")]
     BeyondEnd {
         /// The cursor.
         after: u64,
@@ -57,6 +58,19 @@ pub enum Error {
     /// A fault of the engine itself.
     #[error("internal fault: {0}")]
     Fault(String),
+}
+
+impl Error {
+    /// Refuses a cursor beyond the last event of a run, whether it goes on or not.
+    ///
+    /// # Errors
+    /// [`BeyondEnd`](Self::BeyondEnd).
+    pub fn beyond_end(after: Option<Sequence>, last: Sequence) -> Result<(), Self> {
+        match after {
+            Some(after) if after > last => Err(Self::BeyondEnd { after: after.value(), last: last.value() }),
+            Some(_) | None => Ok(()),
+        }
+    }
 }
 
 impl From<causeway_store::Error> for Error {

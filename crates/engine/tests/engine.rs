@@ -52,6 +52,26 @@ async fn a_run_is_seen_live_and_in_every_replay_with_the_same_records() {
 }
 
 #[tokio::test]
+async fn a_cursor_that_no_event_of_a_running_run_has_is_refused_and_the_last_one_waits() {
+    let harness = Scripted::new([vec![begin(), Step::Hang]]);
+    harness.says_when_cancelled(vec![]);
+    let engine = engine(agent(&harness), memory()).await;
+    let run_id = start(&engine, "c").await;
+    let owner = Owner::local();
+    let page = engine.events(&owner, &run_id, None, 10, Duration::from_secs(60)).await.unwrap();
+    let last = page.last_sequence;
+    let next = Sequence::new(last.value() + 1);
+    let beyond = Error::BeyondEnd { after: last.value() + 1, last: last.value() };
+    assert_eq!(engine.events(&owner, &run_id, next, 10, Duration::from_secs(60)).await.unwrap_err(), beyond);
+    assert_eq!(engine.subscribe(&owner, &run_id, next).await.map(drop), Err(beyond));
+    let page = engine.events(&owner, &run_id, Some(last), 10, Duration::ZERO).await.unwrap();
+    assert_eq!((page.records.len(), page.is_done(Some(last))), (0, false));
+    let mut rest = engine.subscribe(&owner, &run_id, Some(last)).await.unwrap();
+    engine.cancel_run(&owner, &run_id).await.unwrap();
+    assert_eq!(rest.next().await.unwrap().unwrap().event_type, causeway_contract::EventType::RunCancelled);
+}
+
+#[tokio::test]
 async fn the_next_run_starts_from_the_head_that_the_last_one_committed() {
     let harness = Scripted::new([answer("h1"), answer("h2")]);
     let engine = engine(agent(&harness), memory()).await;

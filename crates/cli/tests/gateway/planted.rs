@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::gateway::{causeway, eventually, recorded_agents, wait};
 use crate::http::{Client, Response};
 use crate::runs::{ended, show, text, value};
+use crate::traces::{self, Answer, collector};
 
 /// May stand in content: messages, arguments, results, answers.
 const CONTENT: &[&str] =
@@ -359,12 +360,13 @@ fn files(folder: &Path, all: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn planted_secrets_are_in_no_log_no_metric_no_audit_line_and_no_refusal() {
+fn planted_secrets_are_in_no_log_no_metric_no_trace_no_audit_line_and_no_refusal() {
     assert!(CONTENT.len() + NOWHERE.len() >= 20);
     let never: BTreeSet<&str> = NOWHERE.iter().copied().collect();
     for form in ["text", "json"] {
         let (dir, input) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let mut running = serve(dir.path(), form, &settings(input.path()));
+        let (endpoint, received) = collector(Answer::Takes);
+        let mut running = serve(dir.path(), form, &traces::settings(&endpoint, &settings(input.path())));
         let told = everything(&running.client);
         let mut leaks: Vec<String> = Vec::new();
         let mut seen = BTreeSet::new();
@@ -388,6 +390,15 @@ fn planted_secrets_are_in_no_log_no_metric_no_audit_line_and_no_refusal() {
         let pid = running.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
         assert_eq!(wait(&mut running.child).expect("an end").code(), Some(0));
+        // The gateway has left, so nothing more is sent.
+        let sent: Vec<String> = received.try_iter().map(|batch| batch.to_string()).collect();
+        for name in ["run", "worker", "tool", "commit final", "POST /api/v1/runs"] {
+            let span = format!("\"name\":\"{name}\"");
+            assert!(sent.iter().any(|batch| batch.contains(&span)), "no span {name}");
+        }
+        leaks.extend(
+            sent.iter().flat_map(|batch| found(batch.as_bytes())).map(|place| format!("a trace: {place}")),
+        );
         let log = std::fs::read(&running.log).unwrap();
         assert!(log.len() > 1_000, "a log");
         leaks.extend(found(&log).iter().map(|place| format!("the {form} log: {place}")));

@@ -14,14 +14,14 @@ use crate::runs::{create, ended, stored, types};
 
 /// What a collector answers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Answer {
+pub enum Answer {
     Takes,
     Fails,
     Hangs,
 }
 
 /// A collector; what it took comes out of the channel, batch by batch.
-fn collector(answer: Answer) -> (String, Receiver<Value>) {
+pub fn collector(answer: Answer) -> (String, Receiver<Value>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}/v1/traces", listener.local_addr().unwrap());
     let (send, receive) = channel();
@@ -60,7 +60,7 @@ fn serve(stream: &TcpStream, answer: Answer, send: &Sender<Value>) {
     let _ = send.send(serde_json::from_slice(&body).unwrap());
 }
 
-fn settings(endpoint: &str, agents: &str) -> String {
+pub fn settings(endpoint: &str, agents: &str) -> String {
     format!("[tracing]\nendpoint = {endpoint:?}\ntimeout = \"1s\"\n{agents}")
 }
 

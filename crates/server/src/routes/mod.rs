@@ -35,7 +35,7 @@ pub fn refused(error: &Error) -> Problem {
         Error::DoesNotFit(misfit) => answer::misfit(misfit),
         Error::Refused(refusal) => store_refused(refusal),
         Error::BeyondEnd { last, .. } => {
-            Problem::parameter(format!("the cursor is beyond the end of the run, whose last event is {last}"))
+            Problem::parameter(format!("the cursor is beyond the last event of the run, {last}"))
         }
         Error::AtCapacity { .. } => Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,

@@ -11,6 +11,7 @@ use causeway_contract::Limits;
 use causeway_contract::event::Sequence;
 use causeway_contract::id::check_id;
 use causeway_encode::{Options, Protocol};
+use causeway_engine::Error;
 
 use crate::app::App;
 use crate::auth::Caller;
@@ -42,12 +43,7 @@ pub async fn stream(
     let after = last_event_id(&request)?.map_or_else(|| query.cursor("after"), |id| Ok(Some(id)))?;
     let run = find(&app, &caller, &id).await?;
     let ended = run.status.is_terminal();
-    if ended && after > Some(run.last_sequence) {
-        return Err(Problem::parameter(format!(
-            "the cursor is beyond the end of the run, whose last event is {}",
-            run.last_sequence
-        )));
-    }
+    Error::beyond_end(after, run.last_sequence).map_err(|error| refused(&error))?;
     if ended && after == Some(run.last_sequence) {
         return Ok(nothing_left(&id));
     }

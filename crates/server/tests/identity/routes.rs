@@ -97,7 +97,7 @@ pub const ROUTES: &[Route] = &[
     get("/api/v1/interrupts", Does::Lists, |_| "/api/v1/interrupts?status=pending".to_owned()),
     get("/api/v1/runs/{id}", Does::Reaches, |ids| format!("/api/v1/runs/{}", ids.run)),
     get("/api/v1/runs/{id}/events", Does::Reaches, |ids| format!("/api/v1/runs/{}/events", ids.run)),
-    get("/api/v1/runs/{id}/events", Does::Reaches, |ids| format!("/api/v1/runs/{}/events?after=1", ids.run)),
+    get("/api/v1/runs/{id}/events", Does::Reaches, |ids| format!("/api/v1/runs/{}/events?after=0", ids.run)),
     get("/api/v1/runs/{id}/stream", Does::Reaches, |ids| format!("/api/v1/runs/{}/stream", ids.run)),
     get("/api/v1/runs/{id}/stream", Does::Reaches, |ids| {
         format!("/api/v1/runs/{}/stream?protocol=agui-spec", ids.run)
