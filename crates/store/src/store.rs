@@ -244,7 +244,7 @@ pub trait Store: Send + Sync + 'static {
     /// Returns when something was taken from this gateway that it may be at: a run, or its lease. What happened before the
     /// call counts. It never does where this gateway is alone; one at a time may wait.
     async fn disturbed(&self) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// What is counted where a store is shared.
