@@ -34,6 +34,13 @@ impl Authority {
         Self { issuer, file }
     }
 
+    /// A certificate for that name and its key, as PEM.
+    pub fn pem(&self, name: &str) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
+    }
+
     /// A server with a certificate for that name.
     pub fn server(&self, name: &str, expired: bool) -> TlsAcceptor {
         let key = KeyPair::generate().unwrap();

@@ -3,11 +3,14 @@
 //! The server is started here, as an ordinary process; where none is installed every test says SKIPPED.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
 
+#[path = "../../../../tests/support/authority.rs"]
+mod authority;
 mod gateways;
 mod hints;
 mod import;
 mod proxy;
 mod schema;
+mod tls;
 mod trouble;
 mod walks;
 
