@@ -12,6 +12,7 @@ use causeway_contract::event::{CancelReason, Sequence};
 use causeway_contract::id::{ConversationId, Name, RunId};
 use causeway_lifecycle::Thread;
 use causeway_store::Store;
+use causeway_store::follow::Figures;
 use causeway_store::model::{
     Cursor, Health, Idempotency, InterruptStatus, Owner, Page, Run, RunFilter, RunPage, Status, Withdrawal,
 };
@@ -339,6 +340,8 @@ impl Engine {
             if seen.through <= after && seen.end.is_none() {
                 let _changed_or_given_up = tokio::time::timeout(wait, feed.changed_since(seen)).await;
             }
+        } else if let Some(mut follow) = self.inner.store.follow(&run.run_id) {
+            let _moved_or_given_up = tokio::time::timeout(wait, follow.moved(after)).await;
         }
         Ok(read().await?)
     }
@@ -416,6 +419,11 @@ impl Engine {
     /// The harnesses that this build can translate, with what each can do.
     pub fn harnesses(&self) -> &'static [HarnessInfo] {
         HARNESSES
+    }
+
+    /// What is counted where several gateways share the store.
+    pub fn figures(&self) -> Option<Figures> {
+        self.inner.store.figures()
     }
 
     /// How the store feels. An error says that it cannot serve.

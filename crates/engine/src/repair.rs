@@ -12,6 +12,7 @@ use causeway_lifecycle::Thread;
 use causeway_store::model::{self, Orphan, Outcome, Owner};
 use causeway_store::{Error, Record, Refusal, Store};
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 
 use crate::audit::{Act, Action};
 use crate::clock;
@@ -88,13 +89,21 @@ pub(crate) fn watch(inner: &Arc<Inner>) {
     let Some(every) = inner.store.shared() else { return };
     let mut stop = inner.repairs.stopped();
     let weak = Arc::downgrade(inner);
+    let store = Arc::clone(&inner.store);
     tokio::spawn(async move {
+        let mut next = Instant::now() + every;
         loop {
-            tokio::select! {
+            let disturbed = tokio::select! {
                 _ = stop.changed() => return,
-                () = tokio::time::sleep(every) => {}
-            }
+                () = tokio::time::sleep_until(next) => false,
+                () = store.disturbed() => true,
+            };
             let Some(inner) = weak.upgrade() else { return };
+            if disturbed {
+                stop_what_was_ended(&inner).await;
+                continue;
+            }
+            next = Instant::now() + every;
             if let Err(error) = recover(&inner).await {
                 tracing::warn!(%error, "runs of other gateways cannot be looked for at the moment");
             }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use causeway_contract::event::Sequence;
 use causeway_contract::id::RunId;
+use causeway_store::follow::Follow;
 use causeway_store::model::Owner;
 use causeway_store::{Record, Store};
 
@@ -27,11 +28,25 @@ pub struct Subscription {
     page_is_last: bool,
     /// Whether another gateway writes the run, so that more may come into the store.
     elsewhere: bool,
+    /// Says when it has; `None` where the store has to be asked.
+    follow: Option<Box<dyn Follow>>,
+    /// Whether everything that the last page told of was read: then the next is worth waiting for.
+    caught_up: bool,
     /// Keeps the run's client count up.
     _presence: Option<Presence>,
     /// Counted, and its lag looked at whenever it has to wait or to turn a page.
     reader: Reader,
     woken: bool,
+    /// Whether what the next page brings was waited for.
+    waited: bool,
+}
+
+/// Waits until another gateway has written more, or it is time to see whether it has.
+async fn wait(follow: Option<&mut (dyn Follow + 'static)>, after: Option<Sequence>) {
+    match follow {
+        Some(follow) => follow.moved(after).await,
+        None => tokio::time::sleep(LOOK_AGAIN).await,
+    }
 }
 
 /// How many records one read of the store brings at most; it brings fewer where they are large.
@@ -58,15 +73,19 @@ impl Subscription {
             page: Vec::new().into_iter(),
             page_is_last: false,
             elsewhere: false,
+            follow: None,
+            caught_up: false,
             _presence: presence,
             reader,
             woken: true,
+            waited: false,
         }
     }
 
     /// The same for a run that another gateway may be writing: it is followed to its end.
     pub(crate) fn elsewhere(mut self, elsewhere: bool) -> Self {
         self.elsewhere = elsewhere;
+        self.follow = if elsewhere { self.store.follow(&self.run_id) } else { None };
         self
     }
 
@@ -95,14 +114,15 @@ impl Subscription {
                 return Ok(None);
             }
             let Some(feed) = &self.feed else {
-                self.turn_page().await?;
-                if self.page.len() == 0 && !self.page_is_last {
-                    // Not active anywhere else: what the store has now is all there is to see.
+                if std::mem::take(&mut self.caught_up) {
+                    // Not active anywhere else: what the store had is all there is to see.
                     if !self.elsewhere {
                         return Ok(None);
                     }
-                    tokio::time::sleep(LOOK_AGAIN).await;
+                    self.waited = true;
+                    wait(self.follow.as_deref_mut(), self.after).await;
                 }
+                self.turn_page().await?;
                 continue;
             };
             match feed.ahead(self.after) {
@@ -147,6 +167,14 @@ impl Subscription {
     async fn turn_page(&mut self) -> Result<(), Error> {
         let page = self.store.read_owned(&self.owner, &self.run_id, self.after, PAGE).await?;
         self.page_is_last = page.is_done(self.after);
+        let reached = page.records.last().map(|record| record.sequence).or(self.after);
+        let all = page.records.is_empty() || (self.elsewhere && reached >= Some(page.last_sequence));
+        self.caught_up = all && !self.page_is_last;
+        if std::mem::take(&mut self.waited)
+            && let Some(first) = page.records.first()
+        {
+            self.reader.followed(&first.timestamp);
+        }
         self.woken = true;
         self.page = page.records.into_iter();
         Ok(())

@@ -63,6 +63,35 @@ async fn a_run_is_followed_and_cancelled_at_another_gateway() {
     assert_eq!(here.run(&Owner::local(), &next).await.unwrap().status, Status::Finished);
 }
 
+/// No timer of a gateway comes round within this test, so it is the hint that tells.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_cancel_at_another_gateway_stops_the_harness_without_waiting_for_the_next_look() {
+    let Some(server) = Server::shared() else { return };
+    let hour = Duration::from_secs(3600);
+    let options = server.empty().look(hour);
+    let open = |options: &Options| {
+        let options = options.clone().lease(hour, hour);
+        Arc::new(tokio::task::block_in_place(|| PostgresStore::open(options).unwrap()))
+    };
+    let driving = Scripted::new([vec![begin(), text("m", "so far"), Step::Hang]]);
+    driving.says_when_cancelled(vec![cancelled_line("h")]);
+    let here = engine(agent(&driving), open(&options)).await;
+    let there = engine(agent(&Scripted::new([])), open(&options)).await;
+    let run_id = start(&here, "c").await;
+    let mut live = there.subscribe(&Owner::local(), &run_id, None).await.unwrap();
+    let mut seen = Vec::new();
+    while seen.last().is_none_or(|record: &causeway_store::Record| record.event_type != EventType::TextDelta)
+    {
+        seen.push(timeout(BOUND, live.next()).await.unwrap().unwrap().expect("it goes on"));
+    }
+    timeout(BOUND, there.cancel_run(&Owner::local(), &run_id)).await.unwrap().unwrap();
+    while let Some(record) = timeout(BOUND, live.next()).await.unwrap().unwrap() {
+        seen.push(record);
+    }
+    timeout(BOUND, follow(&here, &run_id, None)).await.expect("the turn goes on").unwrap();
+    assert_eq!(follow(&here, &run_id, None).await.unwrap(), seen);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_a_gateway_that_is_gone_was_at_gets_its_terminal_at_another() {
     let Some(server) = Server::shared() else { return };

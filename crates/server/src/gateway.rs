@@ -192,7 +192,8 @@ pub fn postgres_options(config: &Config) -> Result<postgres::Options, OpenError>
         .name(format!("{} {}", at.application_name, config.server.listen))
         .readers(at.readers)
         .timeouts(at.connect_timeout, at.statement_timeout, at.lock_timeout)
-        .migrate(at.migrate))
+        .migrate(at.migrate)
+        .notify(at.notify))
 }
 
 /// What tells one configuration from another: SHA-256 of what `causeway config show` prints. Secrets are references

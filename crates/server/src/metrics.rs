@@ -2,6 +2,8 @@
 //!
 //! Refuses label values from requests: a route is the pattern that matched, a method one of nine, a code a word of ours.
 
+mod shared;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -97,7 +99,7 @@ pub const METRICS: &[Described] = &[
 
 /// All metrics of a gateway, in the order of the page.
 pub fn catalogue() -> impl Iterator<Item = &'static Described> {
-    METRICS.iter().chain(catalogue::METRICS)
+    METRICS.iter().chain(shared::METRICS).chain(catalogue::METRICS)
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
@@ -134,6 +136,7 @@ pub struct Metrics {
     used: Gauge,
     free: Gauge,
     queued: Gauge,
+    shared: shared::Shared,
 }
 
 /// The forms of the page.
@@ -174,6 +177,7 @@ impl Metrics {
             used: Gauge::default(),
             free: Gauge::default(),
             queued: Gauge::default(),
+            shared: shared::Shared::default(),
             registry: Registry::default(),
         };
         let build: Family<OfBuild, Gauge> = Family::default();
@@ -189,6 +193,7 @@ impl Metrics {
         register_from(into, METRICS, "causeway_store_used_bytes", metrics.used.clone());
         register_from(into, METRICS, "causeway_store_free_bytes", metrics.free.clone());
         register_from(into, METRICS, "causeway_store_queued_writes", metrics.queued.clone());
+        metrics.shared.register(into);
         engine.register_metrics(into);
         Self { registry, ..metrics }
     }
@@ -217,6 +222,9 @@ impl Metrics {
     pub async fn page(&self, engine: &Engine, form: Form) -> Result<String, fmt::Error> {
         engine.refresh_metrics();
         let number = |value: Option<u64>| i64::try_from(value.unwrap_or(0)).unwrap_or(i64::MAX);
+        if let Some(figures) = engine.figures() {
+            self.shared.set(&figures);
+        }
         match engine.health().await {
             Ok(health) => {
                 self.up.set(1);

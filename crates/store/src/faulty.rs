@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use causeway_contract::event::Sequence;
@@ -13,6 +14,7 @@ use causeway_contract::timestamp::Timestamp;
 use tokio::sync::watch;
 
 use crate::error::{Cause, Error, Refusal, Unavailable};
+use crate::follow::{Figures, Follow};
 use crate::model::{
     Archived, ConsumeInterrupt, Cursor, Deleted, Epoch, Fenced, Final, Generation, Head, Health, Interrupt,
     InterruptCommit, OpenRun, Opened, Orphan, Outcome, Owner, Page, Run, RunFilter, RunPage, StaleThread,
@@ -320,6 +322,22 @@ impl Store for FaultyStore {
 
     async fn archive(&self, before: &Timestamp<'_>, limit: usize) -> Result<Archived> {
         self.inner.archive(before, limit).await
+    }
+
+    fn shared(&self) -> Option<Duration> {
+        self.inner.shared()
+    }
+
+    fn follow(&self, run_id: &RunId<'_>) -> Option<Box<dyn Follow>> {
+        self.inner.follow(run_id)
+    }
+
+    async fn disturbed(&self) {
+        self.inner.disturbed().await;
+    }
+
+    fn figures(&self) -> Option<Figures> {
+        self.inner.figures()
     }
 
     async fn health(&self) -> Result<Health> {

@@ -18,6 +18,7 @@ pub mod error;
 pub mod failpoint;
 #[cfg(feature = "testing")]
 pub mod faulty;
+pub mod follow;
 pub mod memory;
 pub mod model;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]

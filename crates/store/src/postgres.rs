@@ -12,6 +12,7 @@ mod readers;
 mod schema;
 mod session;
 mod tls;
+mod watch;
 mod write;
 mod writer;
 
@@ -34,9 +35,11 @@ pub use self::options::{Options, Tls};
 use self::readers::{Read, Readers};
 use self::session::Session;
 use self::tls::MakeTls;
+use self::watch::Watch;
 use self::writer::{Call, Job, Verb, Writer};
 use crate::error::{Cause, Error, Unavailable};
 use crate::failpoint::{self, strikes};
+use crate::follow::{Figures, Follow};
 use crate::model::{
     Archived, ConsumeInterrupt, Cursor, Deleted, Epoch, Fenced, Final, Generation, Head, Health, Interrupt,
     InterruptCommit, OpenRun, Opened, Orphan, Outcome, Owner, Page, Run, RunFilter, RunPage, StaleThread,
@@ -57,6 +60,7 @@ struct Shared {
     queue: Option<mpsc::Sender<Box<dyn Job>>>,
     readers: Readers,
     instance: Arc<AtomicI64>,
+    watch: Arc<Watch>,
     /// The thread of the runtime, and what lets it go where there is no writer to wait for.
     thread: Option<JoinHandle<()>>,
     stop: Option<oneshot::Sender<()>>,
@@ -73,6 +77,7 @@ struct Ready {
     readers: Readers,
     queue: Option<mpsc::Sender<Box<dyn Job>>>,
     instance: Arc<AtomicI64>,
+    watch: Arc<Watch>,
 }
 
 impl PostgresStore {
@@ -141,16 +146,19 @@ impl PostgresStore {
             runtime.block_on(async move {
                 let readers = Readers::new(Arc::clone(&theirs), tls.clone(), handle);
                 let (queue, jobs) = mpsc::channel(theirs.queue);
-                match begin(theirs, tls, writes).await {
+                match begin(Arc::clone(&theirs), tls.clone(), writes).await {
                     Err(trouble) => drop(told.send(Err(trouble))),
                     Ok(Some(writer)) => {
-                        let instance = Arc::clone(&writer.instance);
-                        let _ = told.send(Ok(Ready { readers, queue: Some(queue), instance }));
+                        let (instance, watch) = (Arc::clone(&writer.instance), Arc::clone(&writer.watch));
+                        // It ends with the runtime.
+                        tokio::spawn(watch::serve(Arc::clone(&watch), theirs, tls, Arc::clone(&instance)));
+                        let _ = told.send(Ok(Ready { readers, queue: Some(queue), instance, watch }));
                         // On a worker of the runtime, where it does not wake this thread for every answer.
                         let _ = tokio::spawn(writer::serve(writer, jobs)).await;
                     }
                     Ok(None) => {
-                        let _ = told.send(Ok(Ready { readers, queue: None, instance: Arc::default() }));
+                        let (instance, watch) = (Arc::default(), Arc::default());
+                        let _ = told.send(Ok(Ready { readers, queue: None, instance, watch }));
                         let _ = stopped.await;
                     }
                 }
@@ -159,9 +167,10 @@ impl PostgresStore {
             runtime.shutdown_timeout(Duration::from_millis(100));
         });
         let thread = thread.map_err(|_| Unavailable::new(Cause::Io, options.place(), "no thread"))?;
-        let Ready { readers, queue, instance } =
+        let Ready { readers, queue, instance, watch } =
             opened.recv().unwrap_or_else(|_| Err(writer::closed(&options)))?;
-        let shared = Shared { options, queue, readers, instance, thread: Some(thread), stop: Some(stop) };
+        let shared =
+            Shared { options, queue, readers, instance, watch, thread: Some(thread), stop: Some(stop) };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -218,7 +227,9 @@ async fn begin(
         };
     }
     schema::prepare(&session, &options).await?;
-    let lease = Lease::begin(&session, &options).await.map_err(|trouble| trouble.unavailable(&place))?;
+    let watch = Arc::new(Watch::new());
+    let lease =
+        Lease::begin(&session, &options, &watch).await.map_err(|trouble| trouble.unavailable(&place))?;
     let instance = Arc::new(AtomicI64::new(lease.instance));
     Ok(Some(Writer {
         options,
@@ -231,6 +242,9 @@ async fn begin(
         known: HashMap::new(),
         pending: Vec::new(),
         house_kept: Instant::now(),
+        watch,
+        wrote: false,
+        ended: false,
     }))
 }
 
@@ -476,6 +490,20 @@ impl Store for PostgresStore {
 
     fn shared(&self) -> Option<Duration> {
         Some(self.shared.options.renew)
+    }
+
+    fn follow(&self, run_id: &RunId<'_>) -> Option<Box<dyn Follow>> {
+        // Who only reads has nobody to tell it.
+        self.shared.queue.as_ref()?;
+        Some(Box::new(self.shared.watch.follow(run_id)))
+    }
+
+    async fn disturbed(&self) {
+        self.shared.watch.taken().await;
+    }
+
+    fn figures(&self) -> Option<Figures> {
+        Some(self.shared.watch.figures())
     }
 
     /// A write that changes nothing takes the lease as any other does, and renews it where that is due.

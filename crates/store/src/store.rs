@@ -20,6 +20,7 @@ use causeway_contract::receipt::CommitReceipt;
 use causeway_contract::timestamp::Timestamp;
 
 use crate::error::{Error, Refusal};
+use crate::follow::{Figures, Follow};
 use crate::model::{
     Archived, ConsumeInterrupt, Cursor, Deleted, Epoch, Fenced, Final, Generation, Head, Health, Interrupt,
     InterruptCommit, OpenRun, Opened, Orphan, Outcome, Owner, Page, Run, RunFilter, RunPage, StaleThread,
@@ -231,6 +232,23 @@ pub trait Store: Send + Sync + 'static {
 
     /// How often to ask for orphans and to look for what other gateways write; `None` where this one is alone.
     fn shared(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Follows a run that another gateway may be writing; `None` where no other can, or nobody can tell.
+    fn follow(&self, run_id: &RunId<'_>) -> Option<Box<dyn Follow>> {
+        let _nobody_else_writes = run_id;
+        None
+    }
+
+    /// Returns when something was taken from this gateway that it may be at: a run, or its lease. What happened before the
+    /// call counts. It never does where this gateway is alone; one at a time may wait.
+    async fn disturbed(&self) {
+        std::future::pending::<()>().await;
+    }
+
+    /// What is counted where a store is shared.
+    fn figures(&self) -> Option<Figures> {
         None
     }
 

@@ -148,6 +148,12 @@ pub const METRICS: &[Described] = &[
         &[],
         "How many durable events lay ahead of a reader of an active run when it read one",
     ),
+    histogram(
+        "causeway_follower_lag_seconds",
+        "seconds",
+        &[],
+        "From the stamp of an event that another gateway wrote to its arrival at a reader here that waited for it, by both clocks",
+    ),
     gauge(
         "causeway_workers",
         "",

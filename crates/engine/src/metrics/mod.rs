@@ -12,12 +12,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use causeway_adapter::tally::{self, Tally};
+use causeway_contract::timestamp::Timestamp;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::clock;
 use crate::coordinator::Late;
 use crate::engine::{Agent, Inner};
 
@@ -36,6 +38,8 @@ const WORK: [f64; 16] =
 const COUNTS: [f64; 10] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0];
 const BYTES: [f64; 9] =
     [256.0, 1_024.0, 4_096.0, 16_384.0, 65_536.0, 262_144.0, 1_048_576.0, 4_194_304.0, 16_777_216.0];
+/// Seconds that a reader is behind another gateway: 1 ms to 10 s.
+const BEHIND: [f64; 13] = [0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 const LAGS: [f64; 10] = [0.0, 1.0, 4.0, 16.0, 64.0, 256.0, 1_024.0, 4_096.0, 16_384.0, 65_536.0];
 
 type Timed<L> = Family<L, Histogram, fn() -> Histogram>;
@@ -71,6 +75,7 @@ pub(crate) struct Metrics {
     batch_bytes: Histogram,
     subscribers: Gauge,
     lag: Histogram,
+    follower: Histogram,
     workers: Family<OfAgent, Gauge>,
     worker_starts: Family<OfAgent, Counter>,
     worker_restarts: Family<OfAgent, Counter>,
@@ -131,6 +136,7 @@ impl Default for Metrics {
             batch_bytes: Histogram::new(BYTES),
             subscribers: Gauge::default(),
             lag: Histogram::new(LAGS),
+            follower: Histogram::new(BEHIND),
             workers: Family::default(),
             worker_starts: Family::default(),
             worker_restarts: Family::default(),
@@ -163,6 +169,7 @@ impl Metrics {
         register(into, "causeway_store_batch_bytes", self.batch_bytes.clone());
         register(into, "causeway_subscribers", self.subscribers.clone());
         register(into, "causeway_subscriber_lag_events", self.lag.clone());
+        register(into, "causeway_follower_lag_seconds", self.follower.clone());
         register(into, "causeway_workers", self.workers.clone());
         register(into, "causeway_worker_starts_total", self.worker_starts.clone());
         register(into, "causeway_worker_restarts_total", self.worker_restarts.clone());
@@ -267,7 +274,11 @@ impl Metrics {
     /// A reader of a run; counted out when it goes.
     pub(crate) fn reader(&self) -> Reader {
         self.subscribers.inc();
-        Reader { subscribers: self.subscribers.clone(), lag: self.lag.clone() }
+        Reader {
+            subscribers: self.subscribers.clone(),
+            lag: self.lag.clone(),
+            follower: self.follower.clone(),
+        }
     }
 }
 
@@ -276,6 +287,7 @@ impl Metrics {
 pub(crate) struct Reader {
     subscribers: Gauge,
     lag: Histogram,
+    follower: Histogram,
 }
 
 impl Reader {
@@ -283,6 +295,14 @@ impl Reader {
     #[expect(clippy::cast_precision_loss, reason = "a run has fewer than 2^52 events")]
     pub(crate) fn lags(&self, events: u64) {
         self.lag.observe(events as f64);
+    }
+
+    /// An event that another gateway stamped is there, after it was waited for.
+    #[expect(clippy::cast_precision_loss, reason = "milliseconds below 2^52")]
+    pub(crate) fn followed(&self, stamped: &Timestamp<'_>) {
+        // Two clocks may differ; there is no lag below none.
+        let behind = clock::now().unix_millis().saturating_sub(stamped.unix_millis()).max(0);
+        self.follower.observe(behind as f64 / 1000.0);
     }
 }
 

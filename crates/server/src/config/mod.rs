@@ -126,6 +126,8 @@ pub struct Postgres {
     pub lock_timeout: Duration,
     /// Whether an older schema, or none, is brought up to date at the start.
     pub migrate: bool,
+    /// Whether gateways tell each other by `NOTIFY` what they wrote.
+    pub notify: bool,
 }
 
 impl Default for Store {

@@ -97,6 +97,7 @@ const POSTGRES: &[Key] = &[
     leaf("statement_timeout"),
     leaf("lock_timeout"),
     leaf("migrate"),
+    leaf("notify"),
 ];
 
 const AGENT: &[Key] = &[

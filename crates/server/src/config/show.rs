@@ -122,7 +122,7 @@ fn show_postgres(out: &mut String, postgres: &Postgres) {
         out,
         "[store.postgres]\nhost = {}\nport = {}\nuser = {}\ndatabase = {}\nschema = {}\ntls = {}\n\
          application_name = {}\nreaders = {}\nconnect_timeout = {}\nstatement_timeout = {}\nlock_timeout = {}\n\
-         migrate = {}",
+         migrate = {}\nnotify = {}",
         quoted(&postgres.host),
         postgres.port,
         quoted(&postgres.user),
@@ -135,6 +135,7 @@ fn show_postgres(out: &mut String, postgres: &Postgres) {
         quoted(&show_duration(postgres.statement_timeout)),
         quoted(&show_duration(postgres.lock_timeout)),
         postgres.migrate,
+        postgres.notify,
     );
     if let Some(file) = &postgres.ca_file {
         let _ = writeln!(out, "ca_file = {}", quoted(&file.display().to_string()));

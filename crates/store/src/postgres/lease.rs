@@ -3,6 +3,8 @@
 //! Refuses to believe in itself for longer than the row says: time is counted from the moment before a renewal was sent,
 //! on a clock that nobody sets.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::columns::stored;
@@ -10,9 +12,9 @@ use crate::postgres::fault::Trouble;
 use crate::postgres::options::Options;
 use crate::postgres::schema::BUCKET;
 use crate::postgres::session::{Session, Sql};
+use crate::postgres::watch::Watch;
 
 /// A lease as its owner knows it.
-#[derive(Debug)]
 pub(crate) struct Lease {
     pub(crate) instance: i64,
     epoch: i64,
@@ -25,6 +27,7 @@ pub(crate) struct Lease {
     /// Before the last renewal that was answered was sent.
     renewed: Instant,
     due: Instant,
+    watch: Arc<Watch>,
 }
 
 /// What the row said when it was locked.
@@ -39,7 +42,7 @@ fn millis(time: Duration) -> i64 {
 
 impl Lease {
     /// Becomes an instance: runs that are open now belong to others.
-    pub(crate) async fn begin(session: &Session, options: &Options) -> Sql<Self> {
+    pub(crate) async fn begin(session: &Session, options: &Options, watch: &Arc<Watch>) -> Sql<Self> {
         let sent = Instant::now();
         let begun = session
             .one(
@@ -51,7 +54,9 @@ impl Lease {
                 |columns| columns.int(),
             )
             .await?;
+        watch.renewed(sent, 1);
         Ok(Self {
+            watch: Arc::clone(watch),
             instance: begun.ok_or(Trouble::Raced)?,
             epoch: 1,
             fences: 0,
@@ -96,19 +101,22 @@ impl Lease {
     /// Renews the lease; false if it was ended by somebody else.
     pub(crate) async fn renew(&mut self, session: &Session) -> Sql<bool> {
         let sent = Instant::now();
-        let renewed = session
-            .execute(
+        let others = session
+            .one(
                 "UPDATE instance SET renewed_at = clock_timestamp(),
                      expires_at = clock_timestamp() + $3::bigint * interval '1 millisecond'
-                 WHERE instance = $1 AND epoch = $2 AND fenced = 0",
+                 WHERE instance = $1 AND epoch = $2 AND fenced = 0
+                 RETURNING (SELECT count(*) FROM instance o WHERE o.fenced = 0 AND o.instance <> $1)",
                 &[&self.instance, &self.epoch, &millis(self.span)],
+                |columns| columns.number(),
             )
             .await?;
-        if renewed == 1 {
+        if let Some(others) = others {
             self.renewed = sent;
             self.due = sent + self.every;
+            self.watch.renewed(sent, others);
         }
-        Ok(renewed == 1)
+        Ok(others.is_some())
     }
 
     /// When it should be renewed next.
@@ -152,6 +160,8 @@ impl Lease {
             )
             .await?;
         if !dead.is_empty() {
+            let ended = u64::try_from(dead.len()).unwrap_or(u64::MAX);
+            self.watch.leases_ended.fetch_add(ended, Ordering::Relaxed);
             session
                 .execute(
                     "UPDATE run SET generation = generation + 1 WHERE status = 0 AND instance = ANY($1)",
@@ -159,16 +169,20 @@ impl Lease {
                 )
                 .await?;
         }
-        session
+        // Not by a join: a row that another gateway took between our snapshot and our lock is looked at again, and joined to
+        // what the snapshot had, which would let us take it from the living.
+        let taken = session
             .execute(
                 "UPDATE run SET instance = $1, orphan = 1 WHERE run_key IN (
-                     SELECT r.run_key FROM run r LEFT JOIN instance i ON i.instance = r.instance
-                     WHERE r.status = 0 AND r.instance <> $1 AND coalesce(i.fenced, 1) = 1
-                     ORDER BY r.run_key LIMIT 1000 FOR UPDATE OF r SKIP LOCKED
+                     SELECT run_key FROM run
+                     WHERE status = 0 AND instance <> $1
+                       AND instance = ANY (ARRAY(SELECT instance FROM instance WHERE fenced = 1))
+                     ORDER BY run_key LIMIT 1000 FOR UPDATE SKIP LOCKED
                  )",
                 &[&self.instance],
             )
             .await?;
+        self.watch.runs_taken.fetch_add(taken, Ordering::Relaxed);
         Ok(())
     }
 
@@ -191,7 +205,11 @@ impl Lease {
                 &[&self.instance, &run, &owner],
             )
             .await?;
-        if taken == 1 { Ok(true) } else { Err(Trouble::Raced) }
+        if taken != 1 {
+            return Err(Trouble::Raced);
+        }
+        self.watch.runs_taken.fetch_add(1, Ordering::Relaxed);
+        Ok(true)
     }
 
     /// Forgets instances that have been dead for a day, and keys whose day is over.

@@ -9,6 +9,11 @@ use std::time::Duration;
 
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 
+/// How often to look for what others wrote, where they tell.
+const LOOK: Duration = Duration::from_millis(500);
+/// The same where they do not.
+const LOOK_ALONE: Duration = Duration::from_millis(50);
+
 /// Whether and how the connection is encrypted.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum Tls {
@@ -60,6 +65,8 @@ pub struct Options {
     pub(crate) lease: Duration,
     pub(crate) renew: Duration,
     pub(crate) migrate: bool,
+    pub(crate) notify: bool,
+    pub(crate) look: Duration,
     pub(crate) careless: bool,
 }
 
@@ -91,6 +98,8 @@ impl Options {
             lease: Duration::from_secs(10),
             renew: Duration::from_secs(3),
             migrate: true,
+            notify: true,
+            look: LOOK,
             careless: false,
         }
     }
@@ -177,6 +186,21 @@ impl Options {
     #[must_use]
     pub fn migrate(mut self, migrate: bool) -> Self {
         self.migrate = migrate;
+        self
+    }
+
+    /// Whether gateways tell each other by `NOTIFY` that something was written (yes), and how often they look all the same
+    /// (every 500 ms). Without it they look every 50 ms.
+    #[must_use]
+    pub fn notify(mut self, notify: bool) -> Self {
+        (self.notify, self.look) = (notify, if notify { LOOK } else { LOOK_ALONE });
+        self
+    }
+
+    /// How often to look for what others wrote, whether it was told or not.
+    #[must_use]
+    pub fn look(mut self, every: Duration) -> Self {
+        self.look = every;
         self
     }
 

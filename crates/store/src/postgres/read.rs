@@ -3,6 +3,7 @@
 //! Refuses to write. What belongs together is read by one statement, and so from one snapshot; what follows it looks at
 //! nothing that can change under it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use causeway_contract::event::Sequence;
@@ -398,6 +399,33 @@ pub(crate) async fn orphans(session: &Session, instance: i64) -> Sql<Vec<Orphan>
          WHERE r.status = 0 AND r.instance = $1 AND r.orphan = 1 ORDER BY r.run_key"
     );
     session.every(&sql, &[&instance], |columns| columns.orphan()).await
+}
+
+/// How far runs have come, and whether they are over; those that are not there are left out.
+pub(crate) async fn marks(
+    session: &Session,
+    runs: &[RunId<'static>],
+) -> Sql<HashMap<RunId<'static>, (Option<Sequence>, bool)>> {
+    let ids: Vec<&str> = runs.iter().map(RunId::as_str).collect();
+    let sql = format!("SELECT r.run_id, r.status, {LAST_SEQUENCE} FROM run r WHERE r.run_id = ANY($1)");
+    let found = session
+        .every(&sql, &[&ids], |columns| {
+            let (run_id, status) = (columns.run_id()?, columns.status()?);
+            Ok((run_id, (Some(columns.sequence()?), status.is_terminal())))
+        })
+        .await?;
+    Ok(found.into_iter().collect())
+}
+
+/// What stands in an instance's row: its number, how often runs were taken from it, whether it was ended.
+pub(crate) async fn instance(session: &Session, instance: i64) -> Sql<(i64, i64, i64)> {
+    let found = session
+        .one("SELECT fences, fenced FROM instance WHERE instance = $1", &[&instance], |columns| {
+            Ok((columns.int()?, columns.int()?))
+        })
+        .await?;
+    let (fences, fenced) = found.unwrap_or((0, 1));
+    Ok((instance, fences, fenced))
 }
 
 /// Runs that ended before a time and are not packed, oldest end first.

@@ -4,11 +4,13 @@
 //! depend on how a database happens to be set up.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Row, Statement};
+use tokio_postgres::{AsyncMessage, Client, Row, Statement};
 
 use crate::columns::{Cell, Cells, Columns, Damaged};
 use crate::error::{Cause, Unavailable};
@@ -34,24 +36,43 @@ impl Session {
     /// # Errors
     /// `Unreachable`, `Denied`, `Missing`.
     pub(crate) async fn connect(options: &Options, tls: &MakeTls) -> Result<Self, Unavailable> {
+        Ok(Self::connect_hearing(options, tls, |_| {}).await?.0)
+    }
+
+    /// The same, with whatever is to be done when somebody notifies, whose process it is told; and the task that drives
+    /// the connection, which ends with it.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub(crate) async fn connect_hearing(
+        options: &Options,
+        tls: &MakeTls,
+        heard: impl Fn(i32) + Send + 'static,
+    ) -> Result<(Self, JoinHandle<()>), Unavailable> {
         let place = options.place();
         let whole = async {
-            let (client, connection) = options.config().connect(tls.clone()).await?;
+            let (client, mut connection) = options.config().connect(tls.clone()).await?;
             // It ends with the session; what went wrong is told to whoever waits for an answer.
-            tokio::spawn(async move { drop(connection.await) });
+            let driver = tokio::spawn(async move {
+                while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+                    if let AsyncMessage::Notification(notification) = message {
+                        heard(notification.process_id());
+                    }
+                }
+            });
             client.batch_execute(&settings(options)).await?;
             let encoding = client.query_one("SHOW server_encoding", &[]).await?;
-            Ok::<_, tokio_postgres::Error>((client, encoding.try_get::<_, String>(0)?))
+            Ok::<_, tokio_postgres::Error>((client, driver, encoding.try_get::<_, String>(0)?))
         };
         let bound = options.connect_timeout.saturating_add(options.statement_timeout);
         let connected = tokio::time::timeout(bound, whole).await;
-        let (client, encoding) = connected
+        let (client, driver, encoding) = connected
             .map_err(|_| Trouble::Silent.unavailable(&place))?
             .map_err(|error| fault::unavailable(&error, &place))?;
         if encoding != "UTF8" {
             return Err(Unavailable::new(Cause::Corrupted, place, "the database is not in UTF8"));
         }
-        Ok(Self { client, statements: Mutex::default() })
+        Ok((Self { client, statements: Mutex::default() }, driver))
     }
 
     /// Whether the connection is gone.

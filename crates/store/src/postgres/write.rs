@@ -103,6 +103,7 @@ impl Writer {
     pub(crate) async fn close_run(&mut self, run_id: &RunId<'static>, end: &Final) -> Sql<()> {
         let ending = rules::check_end(rules::CLOSE_RUN, end)?;
         let key = self.end(run_id, None, &ending, &end.tail, None).await?;
+        self.ended = true;
         self.session()?
             .execute("UPDATE run SET generation = generation + 1 WHERE run_key = $1", &[&key])
             .await?;
@@ -213,6 +214,7 @@ impl Writer {
                 &[&known.key, &stored(generation.value())],
             )
             .await?;
+        self.wrote = true;
         if let Some(known) = self.known.get_mut(run_id) {
             known.state.generation = generation;
         }
@@ -571,6 +573,7 @@ impl Writer {
 
     /// Takes records in; they are sent together with others, before anything looks at the log.
     fn log(&mut self, bucket: i64, key: i64, records: &[Record]) {
+        self.wrote = true;
         self.pending.extend(records.iter().map(|record| (bucket, key, record.clone())));
     }
 

@@ -23,6 +23,7 @@ use crate::postgres::options::Options;
 use crate::postgres::schema;
 use crate::postgres::session::{Session, Sql};
 use crate::postgres::tls::MakeTls;
+use crate::postgres::watch::Watch;
 use crate::postgres::write::Known;
 use crate::record::Record;
 
@@ -53,6 +54,11 @@ pub(crate) struct Writer {
     /// Records of this transaction that are not sent yet, with week and run.
     pub(crate) pending: Vec<(i64, i64, Record)>,
     pub(crate) house_kept: Instant,
+    pub(crate) watch: Arc<Watch>,
+    /// Whether others may wait for what this transaction wrote.
+    pub(crate) wrote: bool,
+    /// Whether it ended a run that may be followed here as another gateway's.
+    pub(crate) ended: bool,
 }
 
 /// A write that waits, runs and is answered.
@@ -210,8 +216,19 @@ impl Writer {
         }
         let commit = async { self.session()?.batch("COMMIT").await };
         match tokio::time::timeout(bound, commit).await.unwrap_or(Err(Trouble::Silent)) {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                if std::mem::take(&mut self.wrote) {
+                    self.watch.wrote();
+                }
+                if std::mem::take(&mut self.ended) {
+                    self.watch.ended();
+                }
+                Ok(())
+            }
             Err(trouble) => {
+                // It may have landed.
+                self.watch.wrote();
+                self.watch.ended();
                 let unknown = trouble.unavailable(&self.place);
                 self.forget_all();
                 // Whatever became of it, it is over once another session holds the row of the lease.
@@ -268,6 +285,7 @@ impl Writer {
     fn forget_all(&mut self) {
         self.known.clear();
         self.pending.clear();
+        (self.wrote, self.ended) = (false, false);
     }
 
     pub(crate) fn session(&self) -> Sql<&Session> {
@@ -293,7 +311,8 @@ impl Writer {
             self.session = Some(session);
         }
         if self.lease.lost {
-            self.lease = Lease::begin(self.session()?, &self.options).await?;
+            self.lease = Lease::begin(self.session()?, &self.options, &self.watch).await?;
+            self.watch.leases_lost.fetch_add(1, Ordering::Relaxed);
             self.known.clear();
             self.instance.store(self.lease.instance, Ordering::Release);
         }

@@ -20,17 +20,17 @@ use crate::proxy::{Mode, Proxy};
 const BOUND: Duration = Duration::from_secs(120);
 
 /// Takes `work` that must come to an end.
-async fn bounded<T>(work: impl Future<Output = T>) -> T {
+pub async fn bounded<T>(work: impl Future<Output = T>) -> T {
     timeout(BOUND, work).await.expect("it takes too long")
 }
 
 /// A gateway of a schema. They open on a thread where blocking is allowed.
-fn gateway(options: &Options) -> PostgresStore {
+pub fn gateway(options: &Options) -> PostgresStore {
     tokio::task::block_in_place(|| PostgresStore::open(options.clone()).unwrap())
 }
 
 /// Leases that run out soon.
-fn hasty(options: Options) -> Options {
+pub fn hasty(options: Options) -> Options {
     let (connect, statement, lock) =
         (Duration::from_secs(5), Duration::from_secs(20), Duration::from_secs(10));
     options

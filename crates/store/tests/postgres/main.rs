@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
 
 mod gateways;
+mod hints;
 mod proxy;
 mod schema;
 mod trouble;

@@ -38,5 +38,6 @@ pub(super) fn read(section: &mut Section<'_, '_>) -> Postgres {
         statement_timeout: section.duration("statement_timeout", true).unwrap_or(Duration::from_secs(10)),
         lock_timeout: section.duration("lock_timeout", true).unwrap_or(Duration::from_secs(3)),
         migrate: section.flag("migrate").unwrap_or(true),
+        notify: section.flag("notify").unwrap_or(true),
     }
 }
