@@ -170,9 +170,9 @@ impl Fleet {
             Blow::Crash | Blow::Restart => {
                 let from = self.now();
                 if blow == Blow::Crash {
-                    self.server.kill()
+                    self.server.kill();
                 } else {
-                    self.server.stop()
+                    self.server.stop();
                 }
                 std::thread::sleep(Duration::from_millis(random.below(1_500)));
                 self.server.revive();
