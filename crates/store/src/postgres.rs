@@ -4,6 +4,8 @@
 //! gateway that does not hold its lease. `docs/shared-mode.md` says what is durable when, and what a crash loses.
 
 mod fault;
+#[cfg(feature = "sqlite")]
+mod import;
 mod lease;
 mod options;
 mod pack;
@@ -30,6 +32,8 @@ use causeway_contract::receipt::CommitReceipt;
 use causeway_contract::timestamp::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 
+#[cfg(feature = "sqlite")]
+pub use self::import::{ImportError, Imported, import};
 use self::lease::Lease;
 pub use self::options::{Options, Tls};
 use self::readers::{Read, Readers};

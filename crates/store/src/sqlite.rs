@@ -5,9 +5,9 @@
 
 pub mod backup;
 mod condition;
-mod fault;
-mod mark;
-mod open;
+pub(crate) mod fault;
+pub(crate) mod mark;
+pub(crate) mod open;
 mod pack;
 mod queue;
 mod read;

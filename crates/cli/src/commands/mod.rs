@@ -15,6 +15,8 @@ mod doctor;
 mod encode;
 mod explain;
 mod harnesses;
+mod import;
+mod migrate;
 mod reference;
 mod runs;
 mod schema;
@@ -49,6 +51,10 @@ pub enum Command {
     Backup(backup::Args),
     /// Make a data directory of a backup.
     Restore(backup::RestoreArgs),
+    /// Bring the schema of shared mode up to date, or say what that would do.
+    Migrate(migrate::Args),
+    /// Bring a data directory into the schema of shared mode.
+    Import(import::Args),
     /// Say whether a gateway could run here, or how the one that runs does.
     Doctor(doctor::Args),
     /// Say whether a worker, an agent or a recording keeps the rules.
@@ -80,6 +86,8 @@ pub fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Config(args) => config::run(&args),
         Command::Backup(args) => backup::run(&args),
         Command::Restore(args) => backup::restore(&args),
+        Command::Migrate(args) => migrate::run(&args),
+        Command::Import(args) => import::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Conform(args) => conform::run(&args),
         Command::Audit(args) => audit::run(&args),

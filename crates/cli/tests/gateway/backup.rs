@@ -44,12 +44,12 @@ fn restore(from: &Path, data: &Path) -> Output {
     run("restore", &[from, Path::new("--data"), data])
 }
 
-fn told(output: &Output) -> String {
+pub fn told(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
 /// What clients see of a run in every format.
-fn replays(client: &Client, run_id: &str) -> BTreeMap<&'static str, String> {
+pub fn replays(client: &Client, run_id: &str) -> BTreeMap<&'static str, String> {
     let one = |protocol: &Protocol| {
         let path = format!("/api/v1/runs/{run_id}/stream?protocol={}", protocol.as_str());
         (protocol.as_str(), client.get(&path).text())

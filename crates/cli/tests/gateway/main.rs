@@ -33,5 +33,6 @@ mod live_answers;
 mod logging;
 mod metrics;
 mod planted;
+mod shared;
 mod streams;
 mod traces;

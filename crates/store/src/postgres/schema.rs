@@ -279,13 +279,7 @@ pub(crate) async fn ensure_partitions(session: &Session, options: &Options) -> S
     let done = async {
         alone(session, options).await?;
         for bucket in missing_partitions(session, options).await? {
-            session
-                .batch(&format!(
-                    "CREATE TABLE log_{bucket} (LIKE log INCLUDING ALL);
-                     ALTER TABLE log ATTACH PARTITION log_{bucket} FOR VALUES FROM ({bucket}) TO ({})",
-                    bucket + 1
-                ))
-                .await?;
+            make_partition(session, bucket).await?;
         }
         session.batch("COMMIT").await
     };
@@ -295,6 +289,37 @@ pub(crate) async fn ensure_partitions(session: &Session, options: &Options) -> S
         let _ = session.batch("ROLLBACK").await;
     }
     done
+}
+
+async fn make_partition(session: &Session, bucket: i64) -> Sql<()> {
+    session
+        .batch(&format!(
+            "CREATE TABLE log_{bucket} (LIKE log INCLUDING ALL);
+             ALTER TABLE log ATTACH PARTITION log_{bucket} FOR VALUES FROM ({bucket}) TO ({})",
+            bucket.saturating_add(1)
+        ))
+        .await
+}
+
+/// Makes the partitions of these weeks, where they are not there, inside a transaction.
+#[cfg(feature = "sqlite")]
+pub(crate) async fn make_partitions(session: &Session, options: &Options, weeks: &[i64]) -> Sql<()> {
+    alone(session, options).await?;
+    for week in weeks {
+        let name = format!("log_{week}");
+        let found = session
+            .one(
+                "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                 WHERE n.nspname = $1 AND c.relname = $2",
+                &[&options.schema, &name],
+                |columns| columns.int(),
+            )
+            .await?;
+        if found == Some(0) {
+            make_partition(session, *week).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Asked of the catalogue itself: the server's own look-up of names may be behind while we waited for others.

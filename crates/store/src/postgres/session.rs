@@ -96,6 +96,12 @@ impl Session {
         Ok(self.client.batch_execute(sql).await?)
     }
 
+    /// The rows of a query that is not worth preparing, without parameters.
+    #[cfg(feature = "sqlite")]
+    pub(crate) async fn rows_unprepared(&self, sql: &str) -> Sql<Vec<Row>> {
+        Ok(self.client.query_typed(sql, &[]).await?)
+    }
+
     /// Runs a statement; the number of rows that it touched.
     pub(crate) async fn execute(&self, sql: &str, parameters: Parameters<'_>) -> Sql<u64> {
         let statement = self.prepared(sql).await?;

@@ -5,6 +5,7 @@
 
 mod gateways;
 mod hints;
+mod import;
 mod proxy;
 mod schema;
 mod trouble;
