@@ -4,7 +4,7 @@
 help:
 	@echo "make demo   build, start a gateway on SQLite, play real harness runs through it (Ctrl-C stops it)"
 	@echo "make test   all tests (about half an hour on 2 cores)"
-	@echo "make soak   the long figures: load, latency, 1,000 kills; written to docs/soak.md"
+	@echo "make soak   the long figures: load, latency, 1,000 kills, ten minutes of chaos; written to docs/soak.md"
 	@echo "make bench  benchmarks (criterion)"
 	@echo "make ci     what CI runs"
 

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# The crash rig: scripts/crash.sh KILLS LIVE_KILLS [options of crash-rig]. It builds a gateway with failpoints, which is never the one that is
-# released, kills it, and has every restart checked; before that it shows that the check notices a commit in two halves.
+# The crash rig: scripts/crash.sh KILLS LIVE_KILLS [options of crash-rig]. It builds a gateway with failpoints, kills it, and has every restart checked; before that it shows that the check notices a commit in two halves.
 # Exit 0: all promises were kept. docs/durability.md says what is tested; `--seed N` repeats a run, `--seed N --episode E` a part of it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -8,15 +7,7 @@ kills=$1
 live=$2
 shift 2
 
-cargo build --locked --package causeway-cli --package causeway-crash \
-    --features causeway-cli/failpoints,causeway-crash/failpoints
-# Away from the place where the next build puts the gateway that has none.
-target="${CARGO_TARGET_DIR:-$PWD/target}"
-rig="$target/crash"
-mkdir -p "$rig"
-for program in causeway crash-rig crash-check crash-archive; do
-    install "$target/debug/$program" "$rig/$program"
-done
+. scripts/rigs.sh
 
 with_python=()
 if [ "$live" -gt 0 ]; then

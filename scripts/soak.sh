@@ -13,6 +13,8 @@ started=$(date +%s)
 scripts/crash.sh "${SOAK_KILLS:-1000}" "${SOAK_LIVE_KILLS:-50}" --lanes 3 "$@" | tee target/crash.log
 kill_seconds=$(($(date +%s) - started))
 
+scripts/chaos.sh "${SOAK_CHAOS_SECONDS:-600}" | tee target/chaos.log
+
 CAUSEWAY_BIN="$causeway" scripts/schemathesis.sh "${SOAK_SCHEMATHESIS_EXAMPLES:-500}" "$RANDOM" | tee target/schemathesis.log
 
 {
@@ -23,6 +25,8 @@ CAUSEWAY_BIN="$causeway" scripts/schemathesis.sh "${SOAK_SCHEMATHESIS_EXAMPLES:-
     printf '\nAdded latency is the time from the timestamp the engine gave an event to its last byte at the client, on one clock: it holds the append, its fsync, the encoder and the socket.\n'
     printf '\n## Kills\n\nThe crash rig ([durability](durability.md#the-crash-rig)): SIGKILL at a failpoint or at a moment of its own, restart, and a check of everything that clients were told; in %s s.\n' "$kill_seconds"
     printf '\n```text\n%s\n```\n' "$(grep -E '^(seed|control|recording driver|live deepagents worker|failpoints|SKIPPED|[0-9,]+ kills)' target/crash.log)"
+    printf '\n## Chaos\n\nThe chaos rig ([durability](durability.md#the-chaos-rig)): three gateways on one PostgreSQL, killed, stopped, cut off, their clocks set, the database killed and restarted.\n'
+    printf '\n```text\n%s\n```\n' "$(grep -E '^(seed|control|SKIPPED|3 gateways|[0-9,]+ acknowledged)' target/chaos.log)"
     printf '\n## Requests from the OpenAPI document\n\n```text\n%s\n```\n' "$(grep -E '^(Seed|SKIPPED|schemathesis|  [0-9,]+ generated)' target/schemathesis.log)"
 } > "$out"
 grep -E '^([0-9,]+ kills|seed)' target/crash.log | sort -u

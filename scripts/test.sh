@@ -32,6 +32,12 @@ if ! compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null && ! command -v 
         || echo "SKIPPED: postgresql cannot be installed; the tests of shared mode will be skipped"
 fi
 
+# The chaos rig sets the clocks of gateways. Where it cannot it says SKIPPED.
+if ! compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends libfaketime; } >/dev/null \
+        || echo "SKIPPED: libfaketime cannot be installed; clocks will not be set"
+fi
+
 cargo test --workspace --locked "$@"
 
 # The binary is the one that the tests above were built with.
@@ -44,6 +50,9 @@ CAUSEWAY_BIN="${CARGO_TARGET_DIR:-$PWD/target}/debug/causeway" scripts/schemathe
 
 # Gateways that die at every seam; the long figures are those of `make soak`.
 scripts/crash.sh "${CAUSEWAY_KILLS_RECORDED:-60}" "${CAUSEWAY_KILLS_LIVE:-5}"
+
+# Three gateways on one database, and everything that can befall them; ten minutes of it are `make soak`.
+scripts/chaos.sh "${CAUSEWAY_CHAOS_SECONDS:-60}"
 
 # The fuzz bodies on stable: five minutes together, two at a time (the same bodies are cargo-fuzz targets in fuzz/).
 fuzz() {

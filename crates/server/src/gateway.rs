@@ -189,7 +189,7 @@ pub fn postgres_options(config: &Config) -> Result<postgres::Options, OpenError>
         .password(password)
         .tls(Tls::parse(&at.tls).unwrap_or_default(), at.ca_file.clone())
         .application_name(&at.application_name)
-        .name(config.server.listen.to_string())
+        .name(format!("{} {}", at.application_name, config.server.listen))
         .readers(at.readers)
         .timeouts(at.connect_timeout, at.statement_timeout, at.lock_timeout)
         .migrate(at.migrate)

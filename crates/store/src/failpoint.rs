@@ -86,6 +86,7 @@ points! {
     REFUSED = "store.commit.refused", Fault, "a transaction finds the disk full, and its callers hear so";
     SPLIT = "store.control.split", Control, "a head is committed in a transaction of its own, before its terminal";
     BETWEEN = "store.control.between", Control, "the gateway dies between those two";
+    CARELESS = "store.control.careless", Control, "a gateway of shared mode looks at its lease and does not hold it";
 }
 
 #[cfg(not(feature = "failpoints"))]
@@ -97,7 +98,7 @@ mod off {
     pub const fn hit(_: Point) {}
 
     /// Whether the store is to fail here: never, in this build.
-    #[cfg(feature = "sqlite")]
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
     #[inline(always)]
     pub(crate) const fn strikes(_: Point) -> bool {
         false
@@ -106,7 +107,7 @@ mod off {
 
 #[cfg(not(feature = "failpoints"))]
 pub use off::hit;
-#[cfg(all(feature = "sqlite", not(feature = "failpoints")))]
+#[cfg(all(any(feature = "sqlite", feature = "postgres"), not(feature = "failpoints")))]
 pub(crate) use off::strikes;
 
 #[cfg(feature = "failpoints")]
@@ -222,7 +223,7 @@ mod on {
     fn happen(point: Point) {
         match point.when {
             When::Fault => *STRUCK.lock().unwrap_or_else(PoisonError::into_inner) = Some(point.name),
-            When::Control if point == super::SPLIT => {
+            When::Control if matches!(point, super::SPLIT | super::CARELESS) => {
                 *STRUCK.lock().unwrap_or_else(PoisonError::into_inner) = Some(point.name);
             }
             When::First

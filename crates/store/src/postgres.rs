@@ -42,6 +42,7 @@ use self::tls::MakeTls;
 use self::watch::Watch;
 use self::writer::{Call, Job, Verb, Writer};
 use crate::error::{Cause, Error, Unavailable};
+use crate::failpoint::{self, strikes};
 use crate::follow::{Figures, Follow};
 use crate::model::{
     Archived, ConsumeInterrupt, Cursor, Deleted, Epoch, Fenced, Final, Generation, Head, Health, Interrupt,
@@ -132,7 +133,12 @@ impl PostgresStore {
         schema::MIGRATIONS.iter().skip(from).copied()
     }
 
-    fn start(options: Options, writes: bool) -> std::result::Result<Self, Unavailable> {
+    fn start(mut options: Options, writes: bool) -> std::result::Result<Self, Unavailable> {
+        if strikes(failpoint::CARELESS) {
+            // The control of the chaos rig: wrong on purpose, and only where it was built in and asked for.
+            options.careless = true;
+            options.idle_timeout = Duration::from_secs(60);
+        }
         let options = Arc::new(options);
         let tls = MakeTls::new(&options)?;
         let runtime = runtime(&options)?;

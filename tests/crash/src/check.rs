@@ -6,6 +6,7 @@
 
 mod answers;
 mod ends;
+mod orphans;
 mod streams;
 mod told;
 
@@ -34,6 +35,8 @@ pub enum Class {
     Worker,
     /// Another acknowledgement is not true.
     Told,
+    /// A run whose gateway died was left open for too long.
+    Orphan,
 }
 
 /// One broken promise.
@@ -107,9 +110,10 @@ pub fn check(history: &[Entry], facts: &Facts) -> Verdict {
     case.answers();
     case.notes();
     case.workers();
+    case.orphans();
     let count = |which: fn(&Entry) -> bool| history.iter().filter(|entry| which(entry)).count() as u64;
     Verdict {
-        kills: count(|entry| matches!(entry, Entry::Killed { .. })),
+        kills: count(|entry| matches!(entry, Entry::Killed { .. } | Entry::Orphaned { .. })),
         runs: facts.runs.len() as u64,
         events: count(|entry| matches!(entry, Entry::Frames { .. })),
         answers: count(|entry| matches!(entry, Entry::Answered { .. })),
@@ -205,6 +209,9 @@ fn asks(history: &[Entry]) -> BTreeMap<u64, Ask<'_>> {
             | Entry::Body { .. }
             | Entry::Ended { .. }
             | Entry::Killed { .. }
+            | Entry::Orphaned { .. }
+            | Entry::Closed { .. }
+            | Entry::Away { .. }
             | Entry::Ready { .. } => {}
         }
     }

@@ -14,7 +14,7 @@ use causeway_store::failpoint::When;
 use crate::check::{Class, Verdict};
 use crate::gateway::{End, Gateway, Place, Start};
 use crate::history::{Entry, History};
-use crate::load::{Deed, Load};
+use crate::load::{Deed, Doors, Load};
 use crate::plan::{self, Hits, Plan};
 use crate::random::Random;
 use crate::scene::Scene;
@@ -111,6 +111,7 @@ impl<'a> Episode<'a> {
             archive: programs.archive.clone(),
             check: programs.check.clone(),
             notes: scene.is_live(),
+            environment: Vec::new(),
         };
         scene.write(&place.dir, &place.notes_file())?;
         let world = World::new(History::open(&place.history())?);
@@ -180,10 +181,11 @@ impl<'a> Episode<'a> {
         let seed = Random::new(self.random.number());
         let (world, scene) = (&self.world, self.scene);
         let mut missed = false;
+        let doors = &Doors::new(vec![gateway.client]);
         let died = std::thread::scope(|scope| {
             for number in 0..clients {
-                let (random, client, focus) = (seed.fork(number), gateway.client, plan.focus);
-                let load = Load { world, scene, client, random, focus, stop: &stop };
+                let (random, focus) = (seed.fork(number), plan.focus);
+                let load = Load { world, scene, doors, random, focus, stop: &stop };
                 scope.spawn(move || load.run());
             }
             let died = (|| match plan.when {
@@ -298,10 +300,11 @@ impl<'a> Episode<'a> {
             let stop = AtomicBool::new(false);
             let (world, scene) = (&self.world, self.scene);
             let random = Random::new(self.random.number());
+            let doors = &Doors::new(vec![gateway.client]);
             std::thread::scope(|scope| {
                 for (number, deeds) in (0..).zip(TOURS) {
-                    let (client, random) = (gateway.client, random.fork(number));
-                    let load = Load { world, scene, client, random, focus: None, stop: &stop };
+                    let random = random.fork(number);
+                    let load = Load { world, scene, doors, random, focus: None, stop: &stop };
                     scope.spawn(move || load.tour(deeds));
                 }
             });

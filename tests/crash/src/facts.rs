@@ -9,7 +9,8 @@ use anyhow::Context as _;
 use causeway_contract::event::EventType;
 use causeway_contract::id::{ConversationId, Name};
 use causeway_store::model::{Outcome, Owner, RunFilter};
-use causeway_store::{SqliteStore, Store};
+use causeway_store::postgres::Options;
+use causeway_store::{PostgresStore, SqliteStore, Store};
 use serde_json::Value;
 
 /// A data directory, and the file in which tools of live runs noted that they ran.
@@ -76,8 +77,21 @@ impl Facts {
     /// # Errors
     /// It cannot be read.
     pub fn read(data: &Path, notes: Option<&Path>) -> anyhow::Result<Self> {
+        let store = SqliteStore::open_read_only(data).with_context(|| data.display().to_string())?;
+        Self::of(&store, notes)
+    }
+
+    /// Reads a schema that gateways share.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn shared(options: Options, notes: Option<&Path>) -> anyhow::Result<Self> {
+        Self::of(&PostgresStore::open_read_only(options)?, notes)
+    }
+
+    fn of(store: &dyn Store, notes: Option<&Path>) -> anyhow::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let mut facts = runtime.block_on(read(data))?;
+        let mut facts = runtime.block_on(read(store))?;
         if let Some(path) = notes {
             // No tool has run yet where there is no such file.
             let text = if path.exists() { std::fs::read_to_string(path)? } else { String::new() };
@@ -92,8 +106,7 @@ impl Facts {
     }
 }
 
-async fn read(data: &Path) -> anyhow::Result<Facts> {
-    let store = SqliteStore::open_read_only(data).with_context(|| data.display().to_string())?;
+async fn read(store: &dyn Store) -> anyhow::Result<Facts> {
     let owner = Owner::local();
     let mut facts = Facts::default();
     let mut places: BTreeSet<(String, String)> = BTreeSet::new();
@@ -102,7 +115,7 @@ async fn read(data: &Path) -> anyhow::Result<Facts> {
         let page = store.runs(&owner, &RunFilter::default(), 500, cursor).await?;
         for run in page.runs {
             places.insert((run.conversation_id.to_string(), run.agent_id.to_string()));
-            facts.runs.push(read_run(&store, &owner, &run).await?);
+            facts.runs.push(read_run(store, &owner, &run).await?);
         }
         cursor = page.next;
         if cursor.is_none() {
@@ -125,11 +138,7 @@ async fn read(data: &Path) -> anyhow::Result<Facts> {
     Ok(facts)
 }
 
-async fn read_run(
-    store: &SqliteStore,
-    owner: &Owner,
-    run: &causeway_store::model::Run,
-) -> anyhow::Result<Run> {
+async fn read_run(store: &dyn Store, owner: &Owner, run: &causeway_store::model::Run) -> anyhow::Result<Run> {
     let mut events = Vec::new();
     let mut after = None;
     loop {

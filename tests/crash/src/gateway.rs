@@ -30,6 +30,8 @@ pub struct Place {
     pub check: PathBuf,
     /// Whether tools of the agents note that they ran.
     pub notes: bool,
+    /// What else a gateway finds in its environment.
+    pub environment: Vec<(String, String)>,
 }
 
 impl Place {
@@ -63,6 +65,7 @@ impl Place {
         if !armed.is_empty() {
             command.env("CAUSEWAY_FAILPOINT", armed);
         }
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.env("CAUSEWAY_FAILPOINT_TRACE", self.trace()).stdin(Stdio::null());
         command
     }
@@ -212,13 +215,22 @@ impl Gateway {
         Ok(())
     }
 
+    /// Sends it a signal.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn signal(&self, name: &str) -> anyhow::Result<()> {
+        let pid = self.child.0.id().to_string();
+        ensure!(Command::new("kill").args([&format!("-{name}"), &pid]).status()?.success(), "no SIG{name}");
+        Ok(())
+    }
+
     /// SIGTERM, and how it ended.
     ///
     /// # Errors
     /// It does not end, or with an error.
     pub fn stop(mut self) -> anyhow::Result<End> {
-        let pid = self.child.0.id().to_string();
-        ensure!(Command::new("kill").args(["-TERM", &pid]).status()?.success(), "no SIGTERM");
+        self.signal("TERM")?;
         let status = self.child.wait(PATIENCE)?.context("the gateway does not stop")?;
         match status.code() {
             None => Ok(End::Killed),

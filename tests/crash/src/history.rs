@@ -56,6 +56,12 @@ pub enum Entry {
     Ended { op: u64 },
     /// A gateway is gone; `point` is the failpoint it died at, if it was one.
     Killed { point: Option<String> },
+    /// A gateway of several is gone, and these runs were its own: it was `at` milliseconds after the history began.
+    Orphaned { gateway: usize, at: u64, runs: Vec<String> },
+    /// Nobody's run has ended.
+    Closed { at: u64, run_id: String },
+    /// The database that gateways share was away.
+    Away { from: u64, until: u64 },
     /// A gateway serves again, and these are the workers of former ones that still run.
     Ready { workers: Vec<u32> },
 }

@@ -4,8 +4,10 @@
 #![allow(missing_docs)]
 
 pub mod check;
+pub mod database;
 pub mod episode;
 pub mod facts;
+pub mod fleet;
 pub mod gateway;
 pub mod history;
 #[path = "../../support/http.rs"]
@@ -13,6 +15,7 @@ pub mod history;
 mod http;
 pub mod load;
 pub mod plan;
+pub mod proxy;
 pub mod random;
 pub mod scene;
 pub mod world;

@@ -4,6 +4,7 @@
 //! asked. What a client does next follows from its numbers alone.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -72,11 +73,45 @@ impl Deed {
 
 const PROTOCOLS: &[&str] = &["canonical", "custom", "agui"];
 
+/// The gateways that clients know of.
+#[derive(Debug)]
+pub struct Doors(RwLock<Vec<Client>>);
+
+impl Doors {
+    pub fn new(clients: Vec<Client>) -> Self {
+        Self(RwLock::new(clients))
+    }
+
+    /// One gateway is somewhere else now.
+    pub fn moved(&self, number: usize, to: Client) {
+        if let Some(door) = self.0.write().unwrap_or_else(PoisonError::into_inner).get_mut(number) {
+            *door = to;
+        }
+    }
+
+    /// The gateway with this number.
+    pub fn number(&self, number: usize) -> Option<Client> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(number).copied()
+    }
+
+    fn several(&self) -> bool {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).len() > 1
+    }
+
+    /// # Panics
+    /// There is none.
+    #[allow(clippy::expect_used)]
+    pub fn any(&self, random: &mut Random) -> Client {
+        let clients = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        *random.pick(&clients).expect("a gateway")
+    }
+}
+
 /// A client.
 pub struct Load<'a> {
     pub world: &'a World,
     pub scene: &'a Scene,
-    pub client: Client,
+    pub doors: &'a Doors,
     pub random: Random,
     /// What is done more often than else.
     pub focus: Option<Deed>,
@@ -89,9 +124,17 @@ impl Load<'_> {
         while !self.stop.load(Ordering::Relaxed) {
             let deed = self.next();
             if self.perform(deed).is_err() {
-                return;
+                if !self.doors.several() {
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(100)); // another may be there, or the same one again
             }
         }
+    }
+
+    /// A gateway to ask: any, each time.
+    fn door(&mut self) -> Client {
+        self.doors.any(&mut self.random)
     }
 
     /// Does each of these once.
@@ -141,6 +184,7 @@ impl Load<'_> {
             None => self.scene.conversation(&mut self.random, op),
         };
         let key = self.random.percent(60).then(|| format!("k{op}"));
+        let word = self.scene.word(agent, word);
         Start { agent: agent.to_owned(), conversation, message: format!("{word} {op}"), key }
     }
 
@@ -155,7 +199,7 @@ impl Load<'_> {
     ) -> Result<Option<(Start, String)>, Gone> {
         let (agent, word) = self.any_of(of);
         let start = self.request(agent, word, conversation);
-        Ok(self.world.start(&self.client, &start)?.map(|run_id| (start, run_id)))
+        Ok(self.world.start(&self.door(), &start)?.map(|run_id| (start, run_id)))
     }
 
     fn follow(&mut self, run_id: &str) -> Result<(), Gone> {
@@ -163,9 +207,9 @@ impl Load<'_> {
         let mut after = None;
         if self.random.percent(25) {
             let most = usize::try_from(1 + self.random.below(6)).unwrap_or(1);
-            after = self.world.follow(&self.client, run_id, protocol, None, Some(most))?;
+            after = self.world.follow(&self.door(), run_id, protocol, None, Some(most))?;
         }
-        self.world.follow(&self.client, run_id, protocol, after, None)?;
+        self.world.follow(&self.door(), run_id, protocol, after, None)?;
         Ok(())
     }
 
@@ -175,7 +219,7 @@ impl Load<'_> {
         if self.random.percent(30) {
             let (agent, word) = (start.agent.clone(), self.any_of(self.scene.talks()).1);
             let more = self.request(&agent, word, Some(&start.conversation));
-            if let Some(run_id) = self.world.start(&self.client, &more)? {
+            if let Some(run_id) = self.world.start(&self.door(), &more)? {
                 self.follow(&run_id)?;
             }
         }
@@ -186,7 +230,7 @@ impl Load<'_> {
         let (agent, word) = self.any_of(self.scene.talks());
         let start = self.request(agent, word, None);
         let protocol = if self.random.percent(50) { "custom" } else { "agui" };
-        self.world.converse(&self.client, &start, protocol)
+        self.world.converse(&self.door(), &start, protocol)
     }
 
     fn big(&mut self) -> Result<(), Gone> {
@@ -198,7 +242,7 @@ impl Load<'_> {
     fn asked(&mut self, of: &[(&'static str, &'static str)]) -> Result<Option<Waiting>, Gone> {
         let Some((start, run_id)) = self.begin(of, None)? else { return Ok(None) };
         self.follow(&run_id)?;
-        let waiting = self.world.waiting(&self.client, &start.agent, &start.conversation)?;
+        let waiting = self.world.waiting(&self.door(), &start.agent, &start.conversation)?;
         Ok(waiting.filter(|waiting| waiting.run_id == run_id))
     }
 
@@ -236,9 +280,9 @@ impl Load<'_> {
             1 => Some(first.clone()),
             _ => Some(self.words(waiting)),
         };
-        let (world, client) = (self.world, self.client);
+        let (world, client, other_door) = (self.world, self.door(), self.door());
         let begun = std::thread::scope(|scope| {
-            let other = second.map(|second| scope.spawn(move || world.answer(&client, &second)));
+            let other = second.map(|second| scope.spawn(move || world.answer(&other_door, &second)));
             let mine = world.answer(&client, &first);
             let others = other.map_or(Ok(None), |other| other.join().unwrap_or(Err(Gone)));
             Ok(mine?.or(others?))
@@ -266,15 +310,15 @@ impl Load<'_> {
         let Some((_, run_id)) = self.begin(self.scene.slows(), None)? else { return Ok(()) };
         if self.random.percent(70) {
             let most = usize::try_from(1 + self.random.below(8)).unwrap_or(1);
-            self.world.follow(&self.client, &run_id, "canonical", None, Some(most))?;
+            self.world.follow(&self.door(), &run_id, "canonical", None, Some(most))?;
         }
-        self.world.cancel(&self.client, &run_id)?;
+        self.world.cancel(&self.door(), &run_id)?;
         self.follow(&run_id)
     }
 
     fn void(&mut self) -> Result<(), Gone> {
         match self.asked(self.scene.asks())? {
-            Some(waiting) => self.world.cancel(&self.client, &waiting.run_id),
+            Some(waiting) => self.world.cancel(&self.door(), &waiting.run_id),
             None => Ok(()),
         }
     }
@@ -283,10 +327,10 @@ impl Load<'_> {
         let of = if self.random.percent(50) { self.scene.talks() } else { self.scene.asks() };
         let Some((start, run_id)) = self.begin(of, None)? else { return Ok(()) };
         self.follow(&run_id)?;
-        self.world.clear(&self.client, &start.conversation)?;
+        self.world.clear(&self.door(), &start.conversation)?;
         let word = self.any_of(self.scene.talks()).1;
         let more = self.request(&start.agent, word, Some(&start.conversation));
-        match self.world.start(&self.client, &more)? {
+        match self.world.start(&self.door(), &more)? {
             Some(run_id) => self.follow(&run_id),
             None => Ok(()),
         }
@@ -298,16 +342,16 @@ impl Load<'_> {
         let of = self.scene.deletes();
         let Some((_, run_id)) = self.begin(of, Some(&conversation))? else { return Ok(()) };
         self.follow(&run_id)?;
-        self.world.delete(&self.client, &conversation)
+        self.world.delete(&self.door(), &conversation)
     }
 
     fn expire(&mut self) -> Result<(), Gone> {
         let Some(waiting) = self.asked(self.scene.expiring())? else { return Ok(()) };
         std::thread::sleep(Duration::from_millis(1100));
-        self.world.show(&self.client, &waiting.run_id)?;
+        self.world.show(&self.door(), &waiting.run_id)?;
         // Too late, or just not.
         let answer = self.words(&waiting);
-        self.world.answer(&self.client, &answer)?;
+        self.world.answer(&self.door(), &answer)?;
         Ok(())
     }
 
@@ -318,8 +362,8 @@ impl Load<'_> {
         };
         let nothing = start.is_none() && answer.is_none();
         for run_id in [
-            start.map(|start| self.world.start(&self.client, &start)).transpose()?.flatten(),
-            answer.map(|answer| self.world.answer(&self.client, &answer)).transpose()?.flatten(),
+            start.map(|start| self.world.start(&self.door(), &start)).transpose()?.flatten(),
+            answer.map(|answer| self.world.answer(&self.door(), &answer)).transpose()?.flatten(),
         ]
         .into_iter()
         .flatten()
@@ -332,11 +376,11 @@ impl Load<'_> {
     fn replay(&mut self) -> Result<(), Gone> {
         let run_id = self.random.pick(&self.world.memory().runs).cloned();
         let Some(run_id) = run_id else { return self.talk() };
-        let run = self.world.show(&self.client, &run_id)?;
+        let run = self.world.show(&self.door(), &run_id)?;
         let last = run["last_sequence"].as_u64().unwrap_or(0);
         let after = self.random.percent(70).then(|| self.random.below(last.max(1)));
         let protocol = self.random.pick(PROTOCOLS).copied().unwrap_or("canonical");
-        self.world.follow(&self.client, &run_id, protocol, after, None)?;
+        self.world.follow(&self.door(), &run_id, protocol, after, None)?;
         Ok(())
     }
 }

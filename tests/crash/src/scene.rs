@@ -1,4 +1,5 @@
-//! The agents of an episode: recorded ones, or one live deepagents worker with a scripted model.
+//! The agents of an episode: recorded ones, or one live deepagents worker with a scripted model; of many gateways, recorded
+//! ones and one whose tool the gateway runs.
 //!
 //! Refuses to make up streams: the recordings are of real runs, and the worker runs the real harness.
 
@@ -18,6 +19,8 @@ pub enum Scene {
     Recorded,
     /// With the interpreter of the worker's environment.
     Live(PathBuf),
+    /// Several gateways on one database.
+    Shared,
 }
 
 impl Scene {
@@ -29,6 +32,7 @@ impl Scene {
     pub fn clients(&self) -> u64 {
         match self {
             Self::Recorded => 5,
+            Self::Shared => 8,
             Self::Live(_) => 3,
         }
     }
@@ -36,30 +40,40 @@ impl Scene {
     /// A conversation that is used all the time, or one of its own.
     pub fn conversation(&self, random: &mut Random, op: u64) -> String {
         match self {
-            Self::Recorded if random.percent(20) => format!("through-{}", random.below(3)),
-            Self::Recorded => format!("c{op}"),
+            Self::Recorded | Self::Shared if random.percent(20) => format!("through-{}", random.below(3)),
+            Self::Recorded | Self::Shared => format!("c{op}"),
             // Each has a worker, which takes its time to start.
             Self::Live(_) => format!("through-{}", random.below(3)),
+        }
+    }
+
+    /// The word that an agent is told, where another was told another: what begins with `jot` makes a tool run.
+    pub fn word<'a>(&self, agent: &str, word: &'a str) -> &'a str {
+        match (self, agent == "noted") {
+            (Self::Shared, true) => "jot",
+            (Self::Shared, false) if word == "jot" => "hello",
+            (Self::Recorded | Self::Live(_) | Self::Shared, _) => word,
         }
     }
 
     pub fn talks(&self) -> Parts {
         match self {
             Self::Recorded => &[("talk", "hello"), ("tools", "hello"), ("text", "hello")],
+            Self::Shared => &[("talk", "hello"), ("text", "hello"), ("noted", "jot")],
             Self::Live(_) => &[("live", "hello"), ("live", "greet"), ("live", "jot"), ("live", "jot")],
         }
     }
 
     pub fn bigs(&self) -> Parts {
         match self {
-            Self::Recorded => &[("big", "hello")],
+            Self::Recorded | Self::Shared => &[("big", "hello")],
             Self::Live(_) => &[("live", "big")],
         }
     }
 
     pub fn asks(&self) -> Parts {
         match self {
-            Self::Recorded => &[
+            Self::Recorded | Self::Shared => &[
                 ("approve", "hello"),
                 ("edit", "hello"),
                 ("reject", "hello"),
@@ -81,21 +95,21 @@ impl Scene {
 
     pub fn slows(&self) -> Parts {
         match self {
-            Self::Recorded => &[("slow", "hello")],
+            Self::Recorded | Self::Shared => &[("slow", "hello")],
             Self::Live(_) => &[("live", "slow"), ("live", "story")],
         }
     }
 
     pub fn deletes(&self) -> Parts {
         match self {
-            Self::Recorded => &[("tools", "hello"), ("approve", "hello")],
+            Self::Recorded | Self::Shared => &[("tools", "hello"), ("approve", "hello")],
             Self::Live(_) => &[("live", "jot")],
         }
     }
 
     pub fn expiring(&self) -> Parts {
         match self {
-            Self::Recorded => &[("brief", "hello")],
+            Self::Recorded | Self::Shared => &[("brief", "hello")],
             Self::Live(_) => &[("brief", "question")],
         }
     }
@@ -107,13 +121,17 @@ impl Scene {
     pub fn write(&self, dir: &Path, notes: &Path) -> anyhow::Result<()> {
         let mut settings = String::from("[server]\nshutdown_grace = \"20s\"\n");
         match self {
-            Self::Recorded => {
-                for (agent, recording, pace, more) in RECORDED {
+            Self::Recorded | Self::Shared => {
+                let more: &[_] = if *self == Self::Shared { LONG } else { &[] };
+                for (agent, recording, pace, more) in RECORDED.iter().chain(more) {
                     let file = root().join(format!("tests/data/recordings/deepagents/{recording}.jsonl"));
                     write!(
                         settings,
                         "[agents.{agent}]\nharness = \"deepagents\"\n{more}\n[agents.{agent}.driver.recording]\nfile = {file:?}\npace = \"{pace}\"\n"
                     )?;
+                }
+                if *self == Self::Shared {
+                    noted(&mut settings, dir, notes)?;
                 }
             }
             Self::Live(python) => {
@@ -158,6 +176,46 @@ const RECORDED: &[(&str, &str, &str, &str)] = &[
     ("child", "subagent_approve", "fast", ""),
     ("brief", "approve", "fast", "interrupt_expiry = \"1s\""),
 ];
+
+/// Runs that take their time.
+const LONG: &[(&str, &str, &str, &str)] =
+    &[("long", "two_turns", "250ms", ""), ("longer", "subagents_parallel", "200ms", "")];
+
+/// A worker that has the gateway note its message, and answers with what came of it.
+const NOTED: &str = r#"
+import json, sys
+say = lambda **words: print(json.dumps(words), flush=True)
+say(kind="hello", protocol=1, harness="canonical", versions={}, restore=True, tools=True)
+for line in sys.stdin:
+    request = json.loads(line)
+    run = request.get("run_id")
+    if request["op"] == "run":
+        say(kind="begin", run_id=run, op="run")
+        say(kind="tool", run_id=run, call_id="call-" + run, name="note", generation=request["tools"]["generation"],
+            arguments=json.dumps({"line": request["input"]["text"]}))
+    elif request["op"] == "tool_result" and request["status"] == "ok":
+        say(kind="end", run_id=run, state={"head": "h-" + run, "interrupts": []})
+    elif request["op"] == "tool_result":
+        say(kind="error", run_id=run, error_type="ToolFailed", message="the tool did not run")
+"#;
+
+/// The tool that notes.
+const NOTE: &str = "import json, sys\nline = json.load(sys.stdin)[\"line\"]\nopen(sys.argv[1], \"a\").write(line + \"\\n\")\nprint(\"noted \" + line, end=\"\")\n";
+
+/// The agent whose tool the gateway runs.
+fn noted(settings: &mut String, dir: &Path, notes: &Path) -> anyhow::Result<()> {
+    let (worker, tool) = (dir.join("noted.py"), dir.join("note.py"));
+    std::fs::write(&worker, NOTED)?;
+    std::fs::write(&tool, NOTE)?;
+    write!(
+        settings,
+        "[agents.noted]\nharness = \"canonical\"\n[agents.noted.driver.process]\ncommand = [\"python3\", {worker:?}]\nmax_workers = 16\n\
+         idle_exit = \"2s\"\n[agents.noted.tools.note]\napproval = \"never\"\n\
+         schema_json = '{{\"type\": \"object\", \"properties\": {{\"line\": {{\"type\": \"string\"}}}}, \"required\": [\"line\"]}}'\n\
+         [agents.noted.tools.note.invoke.command]\nargv = [\"python3\", \"-S\", \"-E\", {tool:?}, {notes:?}]\n"
+    )?;
+    Ok(())
+}
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

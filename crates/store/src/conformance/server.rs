@@ -105,11 +105,20 @@ impl Server {
         self.revive();
     }
 
+    /// Stops the server as its operator does, whoever is connected.
+    pub fn stop(&mut self) {
+        self.signal("INT");
+    }
+
     /// Kills every process of the server.
     pub fn kill(&mut self) {
+        self.signal("KILL");
+    }
+
+    fn signal(&mut self, signal: &str) {
         let pid = fs::read_to_string(self.home.join("data/postmaster.pid")).unwrap_or_default();
         if let Some(pid) = pid.lines().next() {
-            run(&format!("kill -KILL {pid}; while kill -0 {pid} 2>/dev/null; do sleep 0.02; done"));
+            run(&format!("kill -{signal} {pid}; while kill -0 {pid} 2>/dev/null; do sleep 0.02; done"));
         }
         let _ = self.shell.wait();
     }

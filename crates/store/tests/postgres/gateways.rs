@@ -270,3 +270,32 @@ async fn each_orphan_is_closed_by_one_gateway() {
     all.sort();
     assert_eq!(found, all);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_gateway_is_not_told_that_a_run_is_its_own_once_its_lease_is_over_and_another_has_taken_it() {
+    let Some(server) = Server::shared() else { return };
+    let proxy = Proxy::start(server).await;
+    let options = hasty(server.empty());
+    let (here, there) = (gateway(&proxy.options(&options)), gateway(&options));
+    let id = run_id("r1");
+    opened(&here, open("r1", "c")).await;
+    here.holds(&id, first()).await.unwrap();
+    assert!(matches!(refusal(there.holds(&id, Generation::new(9)).await), Refusal::Fenced { .. }));
+
+    // Away, and another has taken the run.
+    proxy.set(Mode::Freeze);
+    bounded(orphans(&there)).await;
+    proxy.set(Mode::Pass);
+    let told = bounded(async {
+        loop {
+            match here.holds(&id, first()).await {
+                Err(Error::Unavailable(_) | Error::Unknown(_)) => sleep(Duration::from_millis(20)).await,
+                answer => return answer,
+            }
+        }
+    });
+    let told = told.await;
+    assert!(
+        matches!(refusal(told), Refusal::Fenced { given, current } if given == first() && current > given)
+    );
+}

@@ -1,11 +1,12 @@
-//! `crash-check HISTORY DATA [NOTES]`: holds a history against a data directory. Exit 0 clean, 1 violations, 2 could not.
+//! `crash-check HISTORY DATA [NOTES]`: holds a history against a data directory, or against the schema of a database:
+//! `postgres:SOCKET:PORT:SCHEMA`. Exit 0 clean, 1 violations, 2 could not.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use causeway_crash::facts::Facts;
-use causeway_crash::{check, history};
+use causeway_crash::{check, database, history};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -29,6 +30,14 @@ fn main() -> ExitCode {
 }
 
 fn judge(history: &str, data: &str, notes: Option<&String>) -> anyhow::Result<check::Verdict> {
-    let facts = Facts::read(Path::new(data), notes.map(Path::new))?;
+    let notes = notes.map(Path::new);
+    let facts =
+        match data.strip_prefix("postgres:").map(|rest| rest.split(':').collect::<Vec<_>>()).as_deref() {
+            Some([socket, port, schema]) => {
+                Facts::shared(database::options(socket, port.parse()?, schema), notes)?
+            }
+            Some(_) => anyhow::bail!("a database is postgres:SOCKET:PORT:SCHEMA"),
+            None => Facts::read(Path::new(data), notes)?,
+        };
     Ok(check::check(&history::read(Path::new(history))?, &facts))
 }
