@@ -231,7 +231,7 @@ async fn begin(
         };
     }
     schema::prepare(&session, &options).await?;
-    let watch = Arc::new(Watch::new());
+    let watch = Arc::new(Watch::default());
     let lease =
         Lease::begin(&session, &options, &watch).await.map_err(|trouble| trouble.unavailable(&place))?;
     let instance = Arc::new(AtomicI64::new(lease.instance));

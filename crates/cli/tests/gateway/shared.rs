@@ -43,6 +43,7 @@ fn a_directory_becomes_a_schema_and_every_replay_stays_the_same() {
     }
     let seen: Vec<_> = runs.iter().map(|run| replays(&client, run)).collect();
     let open = create(&client, "endless", "open");
+    assert!(client.get("/metrics").text().lines().any(|line| line == "causeway_gateways 0"));
     gateway.kill();
 
     let settings = after.path().join("shared.toml");
@@ -73,6 +74,11 @@ fn a_directory_becomes_a_schema_and_every_replay_stays_the_same() {
     let left = ended(&client, &open);
     let code = left["error"]["code"].as_str().unwrap_or_default();
     assert!(["engine_restarted", "thread_durability_uncertain"].contains(&code), "{left}");
+    // It is alone there; a file has no lease at all.
+    let figures = client.get("/metrics").text();
+    for line in ["causeway_gateways 1", "causeway_leases_lost_total 0", "causeway_runs_taken_total 1"] {
+        assert!(figures.lines().any(|found| found == line), "{line} is not in {figures}");
+    }
     // The conversation goes on.
     let next = create(&client, "quick", "c0");
     assert_eq!(ended(&client, &next)["status"], "finished");

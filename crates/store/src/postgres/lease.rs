@@ -49,15 +49,16 @@ impl Lease {
                 "INSERT INTO instance (name, epoch, fences, fenced, started_at, renewed_at, expires_at)
                  VALUES ($1, 1, 0, 0, clock_timestamp(), clock_timestamp(),
                      clock_timestamp() + $2::bigint * interval '1 millisecond')
-                 RETURNING instance",
+                 RETURNING instance, (SELECT count(*) FROM instance o WHERE o.fenced = 0)",
                 &[&options.name, &millis(options.lease)],
-                |columns| columns.int(),
+                |columns| Ok((columns.int()?, columns.number()?)),
             )
             .await?;
-        watch.renewed(sent, 1);
+        let (instance, others) = begun.ok_or(Trouble::Raced)?;
+        watch.began(sent, others);
         Ok(Self {
             watch: Arc::clone(watch),
-            instance: begun.ok_or(Trouble::Raced)?,
+            instance,
             epoch: 1,
             fences: 0,
             lost: false,

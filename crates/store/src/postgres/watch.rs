@@ -6,7 +6,7 @@
 //! that was lost costs time and nothing else. What a follower reads is found by its cursor.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -42,6 +42,8 @@ pub(crate) struct Watch {
     taken: Notify,
     renewed: Mutex<Option<Instant>>,
     others: AtomicU64,
+    /// Whether there is nobody to give a hint to.
+    alone: AtomicBool,
     pub(crate) leases_lost: AtomicU64,
     pub(crate) leases_ended: AtomicU64,
     pub(crate) runs_taken: AtomicU64,
@@ -70,14 +72,9 @@ pub(crate) struct Mark {
 type Own = (i64, i64, i64);
 
 impl Watch {
-    /// There may be others, until a renewal says how many.
-    pub(crate) fn new() -> Self {
-        Self { others: AtomicU64::new(1), ..Self::default() }
-    }
-
     /// Something was written that others may wait for.
     pub(crate) fn wrote(&self) {
-        if self.others.load(Ordering::Relaxed) > 0 {
+        if !self.alone.load(Ordering::Relaxed) {
             self.hint.notify_one();
         }
     }
@@ -87,10 +84,17 @@ impl Watch {
         self.look.notify_one();
     }
 
+    /// A lease was begun, beside so many others. They are told of everything until the first renewal says who is left.
+    pub(crate) fn began(&self, sent: Instant, others: u64) {
+        self.renewed(sent, others);
+        self.alone.store(false, Ordering::Relaxed);
+    }
+
     /// The lease was renewed, and so many other gateways there are.
     pub(crate) fn renewed(&self, sent: Instant, others: u64) {
         *self.renewed.lock().unwrap_or_else(PoisonError::into_inner) = Some(sent);
         self.others.store(others, Ordering::Relaxed);
+        self.alone.store(others == 0, Ordering::Relaxed);
     }
 
     /// Returns once something was taken from this gateway; what happened before the call counts.
@@ -274,6 +278,7 @@ async fn connect(watch: &Arc<Watch>, options: &Options, tls: &MakeTls) -> Sql<Li
                 watch.hints_received.fetch_add(1, Ordering::Relaxed);
                 // Somebody is there, whatever the last renewal said.
                 watch.others.fetch_max(1, Ordering::Relaxed);
+                watch.alone.store(false, Ordering::Relaxed);
                 watch.look.notify_one();
             }
         }
