@@ -146,16 +146,17 @@ impl Watch {
     }
 
     /// Looks once at everything that is followed, and at what this gateway holds.
-    async fn look(&self, session: &Session, instance: &AtomicI64, own: &mut Option<Own>) -> Sql<()> {
+    async fn look(&self, session: &Session, instance: &AtomicI64, own: &mut Own) -> Sql<()> {
         self.looks.fetch_add(1, Ordering::Relaxed);
         let runs: Vec<RunId<'static>> = self.table().keys().cloned().collect();
         let now = read::instance(session, instance.load(Ordering::Acquire)).await?;
-        if own.is_some_and(|before| before != now) {
-            let lost = own.map_or(0, |(of, fences, _)| if of == now.0 { now.1 - fences } else { 0 });
+        if *own != now {
+            let (of, fences, _) = *own;
+            let lost = if of == now.0 { now.1 - fences } else { 0 };
             self.runs_lost.fetch_add(u64::try_from(lost).unwrap_or(0), Ordering::Relaxed);
             self.taken.notify_one();
         }
-        *own = Some(now);
+        *own = now;
         if runs.is_empty() {
             return Ok(());
         }
@@ -220,8 +221,9 @@ impl Drop for Line {
 
 /// Watches until the task is aborted.
 pub(crate) async fn serve(watch: Arc<Watch>, options: Arc<Options>, tls: MakeTls, instance: Arc<AtomicI64>) {
-    // What was last known of this gateway's row outlives the connection: what changed meanwhile is seen.
-    let mut own = None;
+    // What was last known of this gateway's row outlives the connection: what changed meanwhile is seen. A new one begins
+    // with no fences, so what changes before the first look is seen, too.
+    let mut own = (instance.load(Ordering::Acquire), 0, 0);
     loop {
         if let Ok(mut line) = connect(&watch, &options, &tls).await {
             let Line { session, driver } = &mut line;
@@ -242,7 +244,7 @@ async fn looks(
     session: &Session,
     options: &Options,
     instance: &AtomicI64,
-    own: &mut Option<Own>,
+    own: &mut Own,
 ) -> Sql<()> {
     loop {
         let begun = tokio::time::Instant::now();
