@@ -52,6 +52,19 @@ async fn orphans(store: &PostgresStore) -> Vec<Orphan> {
     }
 }
 
+/// The first answer that is not about what was asked on a connection that was held up.
+async fn answered<T>(ask: impl AsyncFn() -> Result<T, Error>) -> Result<T, Error> {
+    bounded(async {
+        loop {
+            match ask().await {
+                Err(Error::Unavailable(_) | Error::Unknown(_)) => sleep(Duration::from_millis(50)).await,
+                answer => return answer,
+            }
+        }
+    })
+    .await
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_gateway_that_was_away_for_longer_than_its_lease_writes_nothing_more() {
     let Some(server) = Server::shared() else { return };
@@ -73,17 +86,9 @@ async fn a_gateway_that_was_away_for_longer_than_its_lease_writes_nothing_more()
 
     proxy.set(Mode::Pass);
     let id = run_id("r1");
-    let late = bounded(async {
-        loop {
-            match here.append(&id, first(), vec![delta(4)]).await {
-                // What it had asked on the connection that was held up.
-                Err(Error::Unavailable(_) | Error::Unknown(_)) => sleep(Duration::from_millis(50)).await,
-                answer => return answer,
-            }
-        }
-    });
+    let late = answered(async || here.append(&id, first(), vec![delta(4)]).await).await;
     assert!(
-        matches!(refusal(late.await), Refusal::Fenced { given, current } if given == first() && current > given)
+        matches!(refusal(late), Refusal::Fenced { given, current } if given == first() && current > given)
     );
     let end = here.commit_final(&id, first(), finish(4, 0, "h")).await;
     assert!(matches!(refusal(end), Refusal::Fenced { .. }));
@@ -286,15 +291,7 @@ async fn a_gateway_is_not_told_that_a_run_is_its_own_once_its_lease_is_over_and_
     proxy.set(Mode::Freeze);
     bounded(orphans(&there)).await;
     proxy.set(Mode::Pass);
-    let told = bounded(async {
-        loop {
-            match here.holds(&id, first()).await {
-                Err(Error::Unavailable(_) | Error::Unknown(_)) => sleep(Duration::from_millis(20)).await,
-                answer => return answer,
-            }
-        }
-    });
-    let told = told.await;
+    let told = answered(async || here.holds(&id, first()).await).await;
     assert!(
         matches!(refusal(told), Refusal::Fenced { given, current } if given == first() && current > given)
     );
