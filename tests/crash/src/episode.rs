@@ -3,6 +3,7 @@
 //! Refuses to go on after a violation: the directory is kept as it is.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -100,11 +101,7 @@ impl<'a> Episode<'a> {
         random: Random,
         name: &str,
     ) -> anyhow::Result<Self> {
-        let dir = programs.work.join(name);
-        if dir.exists() {
-            std::fs::remove_dir_all(&dir)?;
-        }
-        std::fs::create_dir_all(&dir)?;
+        let dir = fresh(&programs.work, name)?;
         let place = Place {
             dir,
             causeway: programs.causeway.clone(),
@@ -345,18 +342,9 @@ impl<'a> Episode<'a> {
     }
 
     fn check(&mut self) -> anyhow::Result<()> {
-        let mut command = Command::new(&self.place.check);
-        command.arg(self.place.history()).arg(self.place.data());
-        if self.place.notes {
-            command.arg(self.place.notes_file());
-        }
-        let output = command.output().with_context(|| self.place.check.display().to_string())?;
-        ensure!(
-            matches!(output.status.code(), Some(0 | 1)),
-            "crash-check could not: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        let verdict: Verdict = serde_json::from_slice(&output.stdout)?;
+        let notes = self.place.notes.then(|| self.place.notes_file());
+        let verdict =
+            judge(&self.place.check, &self.place.history(), self.place.data().as_os_str(), notes.as_deref())?;
         for violation in &verdict.violations {
             *self.tally.broken.entry(violation.class).or_default() += 1;
             let place = self.place.dir.display();
@@ -373,6 +361,44 @@ const TOURS: &[&[Deed]] = &[
     &[Deed::Big, Deed::Cancel, Deed::Void, Deed::Ask, Deed::Answer],
     &[Deed::Delete, Deed::Expire, Deed::Replay, Deed::Ask],
 ];
+
+/// What the checking program says of a history and what is stored: a data directory, or the place of a schema.
+///
+/// # Errors
+/// It could not say.
+pub fn judge(check: &Path, history: &Path, stored: &OsStr, notes: Option<&Path>) -> anyhow::Result<Verdict> {
+    let mut command = Command::new(check);
+    command.arg(history).arg(stored).args(notes);
+    let output = command.output().with_context(|| check.display().to_string())?;
+    ensure!(
+        matches!(output.status.code(), Some(0 | 1)),
+        "crash-check could not: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+/// An empty directory with this name; what was there before is removed.
+///
+/// # Errors
+/// It cannot be made.
+pub fn fresh(work: &Path, name: &str) -> anyhow::Result<PathBuf> {
+    let dir = work.join(name);
+    if dir.exists() {
+        std::fs::remove_dir_all(&dir)?;
+    }
+    std::fs::create_dir_all(&dir)?;
+    Ok(dir)
+}
+
+/// A seed for whoever names none.
+///
+/// # Errors
+/// The clock is before 1970.
+pub fn any_seed() -> anyhow::Result<u64> {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
+    Ok(now.as_secs() ^ u64::from(now.subsec_nanos()))
+}
 
 /// The folder in which everything is made anew.
 ///

@@ -5,9 +5,9 @@
 //! keep the promises.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
@@ -74,7 +74,7 @@ pub struct Fleet {
     /// How often each thing happened.
     pub blows: BTreeMap<Blow, u64>,
     /// Runs of dead gateways that are not known to have ended.
-    orphans: Mutex<BTreeSet<String>>,
+    orphans: BTreeSet<String>,
     clocks: bool,
 }
 
@@ -94,14 +94,12 @@ impl Fleet {
             std::fs::create_dir_all(&dir)?;
             let proxy = Proxy::start(database.socket())?;
             Scene::Shared.write(&dir, notes)?;
-            let settings = dir.join("causeway.toml");
-            let mut text = std::fs::read_to_string(&settings)?;
-            text.push_str(&format!(
+            write!(
+                File::options().append(true).open(dir.join("causeway.toml"))?,
                 "[store]\nkind = \"postgres\"\n[store.postgres]\nhost = \"127.0.0.1\"\nport = {}\nuser = \"gateway\"\n\
                  database = \"postgres\"\nschema = \"{SCHEMA}\"\ntls = \"disable\"\napplication_name = \"{name}\"\nreaders = 4\n",
                 proxy.port()
-            ));
-            std::fs::write(&settings, text)?;
+            )?;
             let place = Place {
                 environment: faketime.map(|file| clock(file, &dir)).unwrap_or_default(),
                 dir,
@@ -115,7 +113,7 @@ impl Fleet {
         }
         let clocks = faketime.is_some();
         let began = Instant::now();
-        let orphans = Mutex::default();
+        let orphans = BTreeSet::new();
         Ok(Some(Self { server, database, members, began, blows: BTreeMap::new(), orphans, clocks }))
     }
 
@@ -204,7 +202,7 @@ impl Fleet {
         member.back = Some(Instant::now() + away);
         let name = member.name.clone();
         let (moment, runs) = (self.now(), self.database.runs_of(&name)?);
-        self.orphans.lock().unwrap_or_else(PoisonError::into_inner).extend(runs.iter().cloned());
+        self.orphans.extend(runs.iter().cloned());
         history.note(&Entry::Orphaned { gateway: at, at: moment, runs })
     }
 
@@ -234,15 +232,14 @@ impl Fleet {
         self.note_ended(history)
     }
 
-    fn note_ended(&self, history: &History) -> anyhow::Result<()> {
-        let mut orphans = self.orphans.lock().unwrap_or_else(PoisonError::into_inner);
-        if orphans.is_empty() {
+    fn note_ended(&mut self, history: &History) -> anyhow::Result<()> {
+        if self.orphans.is_empty() {
             return Ok(());
         }
         let open: BTreeSet<String> = self.database.open()?.into_iter().collect();
-        let ended: Vec<String> = orphans.difference(&open).cloned().collect();
+        let ended: Vec<String> = self.orphans.difference(&open).cloned().collect();
         for run_id in ended {
-            orphans.remove(&run_id);
+            self.orphans.remove(&run_id);
             history.note(&Entry::Closed { at: self.now(), run_id })?;
         }
         Ok(())

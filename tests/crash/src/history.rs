@@ -58,7 +58,7 @@ pub enum Entry {
     Killed { point: Option<String> },
     /// A gateway of several is gone, and these runs were its own: it was `at` milliseconds after the history began.
     Orphaned { gateway: usize, at: u64, runs: Vec<String> },
-    /// Nobody's run has ended.
+    /// One of those runs has ended.
     Closed { at: u64, run_id: String },
     /// The database that gateways share was away.
     Away { from: u64, until: u64 },

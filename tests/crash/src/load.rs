@@ -71,7 +71,8 @@ impl Deed {
     }
 }
 
-const PROTOCOLS: &[&str] = &["canonical", "custom", "agui"];
+/// What streams are followed in.
+pub const PROTOCOLS: &[&str] = &["canonical", "custom", "agui"];
 
 /// The gateways that clients know of.
 #[derive(Debug)]

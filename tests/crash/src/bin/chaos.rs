@@ -4,16 +4,16 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use causeway_crash::check::{Class, Verdict};
-use causeway_crash::episode::work;
+use causeway_crash::episode::{any_seed, fresh, judge, work};
 use causeway_crash::fleet::{Blow, Fleet};
 use causeway_crash::history::History;
-use causeway_crash::load::{Doors, Load};
+use causeway_crash::load::{Doors, Load, PROTOCOLS};
 use causeway_crash::random::Random;
 use causeway_crash::scene::Scene;
 use causeway_crash::world::{Start, World};
@@ -49,14 +49,13 @@ fn main() -> ExitCode {
 
 fn options() -> anyhow::Result<Options> {
     let mut words = std::env::args().skip(1);
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
     let mut options = Options {
         causeway: PathBuf::new(),
         work: PathBuf::new(),
         seconds: 60,
         runs: 200,
         followed: 60,
-        seed: now.as_secs() ^ u64::from(now.subsec_nanos()),
+        seed: any_seed()?,
         control: false,
     };
     while let Some(word) = words.next() {
@@ -76,19 +75,9 @@ fn options() -> anyhow::Result<Options> {
     Ok(options)
 }
 
-/// A fresh directory for an episode.
-fn fresh(options: &Options, name: &str) -> anyhow::Result<PathBuf> {
-    let dir = options.work.join(name);
-    if dir.exists() {
-        std::fs::remove_dir_all(&dir)?;
-    }
-    std::fs::create_dir_all(&dir)?;
-    Ok(dir)
-}
-
 fn chaos(options: &Options) -> anyhow::Result<bool> {
     println!("seed {}", options.seed);
-    let dir = fresh(options, "chaos")?;
+    let dir = fresh(&options.work, "chaos")?;
     let notes = dir.join("notes");
     let Some(mut fleet) = Fleet::start(&options.causeway, &dir, GATEWAYS, &notes)? else {
         println!("SKIPPED: no PostgreSQL; gateways that share a database were not harmed");
@@ -133,7 +122,7 @@ fn chaos(options: &Options) -> anyhow::Result<bool> {
         attach(&world, &doors, &mut random, &runs)?;
     }
     fleet.stop()?;
-    let verdict = judge(&fleet, &dir, &notes)?;
+    let verdict = judged(&fleet, &dir, &notes)?;
     println!(
         "{GATEWAYS} gateways, {} s of load and trouble: {}; {} runs ({} long ones open at the same time), {} events and {} answers \
          told, tools ran {} times, {ATTACHED} streams attached to at any gateway and cursor",
@@ -215,7 +204,7 @@ fn long_runs(
             continue;
         };
         most.fetch_max(open.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
-        let protocol = random.pick(&["canonical", "custom", "agui"]).copied().unwrap_or("canonical");
+        let protocol = random.pick(PROTOCOLS).copied().unwrap_or("canonical");
         let mut after = None;
         let until = Instant::now() + Duration::from_secs(180);
         while Instant::now() < until {
@@ -240,25 +229,18 @@ fn long_runs(
 fn attach(world: &World, doors: &Doors, random: &mut Random, runs: &[String]) -> anyhow::Result<()> {
     let gone = |_| anyhow::anyhow!("a gateway is gone");
     let run_id = random.pick(runs).context("no run was started")?;
-    let protocol = random.pick(&["canonical", "custom", "agui"]).copied().unwrap_or("canonical");
+    let protocol = random.pick(PROTOCOLS).copied().unwrap_or("canonical");
     let most = usize::try_from(1 + random.below(30)).unwrap_or(1);
     let after = world.follow(&doors.any(random), run_id, protocol, None, Some(most)).map_err(gone)?;
     world.follow(&doors.any(random), run_id, protocol, after, None).map_err(gone)?;
     Ok(())
 }
 
-/// What the checking program says of an episode.
-fn judge(fleet: &Fleet, dir: &Path, notes: &Path) -> anyhow::Result<Verdict> {
+/// What the checking program says of the fleet, and the first of what is wrong.
+fn judged(fleet: &Fleet, dir: &Path, notes: &Path) -> anyhow::Result<Verdict> {
     let check = std::env::current_exe()?.with_file_name("crash-check");
-    let mut command = Command::new(&check);
-    command.arg(dir.join("history.jsonl")).arg(fleet.database.place()).arg(notes);
-    let output = command.output().with_context(|| check.display().to_string())?;
-    ensure!(
-        matches!(output.status.code(), Some(0 | 1)),
-        "crash-check could not: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let verdict: Verdict = serde_json::from_slice(&output.stdout)?;
+    let stored = fleet.database.place();
+    let verdict = judge(&check, &dir.join("history.jsonl"), stored.as_ref(), Some(notes))?;
     for violation in verdict.violations.iter().take(50) {
         eprintln!("BROKEN {}: {:?}: {}", dir.display(), violation.class, violation.what);
     }
@@ -270,7 +252,7 @@ fn judge(fleet: &Fleet, dir: &Path, notes: &Path) -> anyhow::Result<Verdict> {
 /// not land, and without it the check must notice that it does.
 fn control(options: &Options) -> anyhow::Result<bool> {
     for careless in [false, true] {
-        let dir = fresh(options, if careless { "careless" } else { "careful" })?;
+        let dir = fresh(&options.work, if careless { "careless" } else { "careful" })?;
         let notes = dir.join("notes");
         let Some(mut fleet) = Fleet::start(&options.causeway, &dir, 2, &notes)? else {
             println!("SKIPPED: no PostgreSQL; the control of the chaos rig was not run");
@@ -304,7 +286,7 @@ fn control(options: &Options) -> anyhow::Result<bool> {
         world.follow(&other, &run_id, "canonical", None, None).map_err(|_| anyhow::anyhow!("it is gone"))?;
         fleet.settle(&doors, &world.history)?;
         fleet.stop()?;
-        let verdict = judge(&fleet, &dir, &notes)?;
+        let verdict = judged(&fleet, &dir, &notes)?;
         let found = verdict.violations.len();
         println!(
             "control: a commit held up beyond its lease, {} the lock: {found} violations",

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail, ensure};
 use causeway_crash::check::Class;
-use causeway_crash::episode::{Episode, Programs, Tally, work};
+use causeway_crash::episode::{Episode, Programs, Tally, any_seed, work};
 use causeway_crash::plan::{self, Hits};
 use causeway_crash::random::Random;
 use causeway_crash::scene::Scene;
@@ -49,7 +49,6 @@ fn options() -> anyhow::Result<Options> {
     let mut words = std::env::args().skip(1);
     let beside = std::env::current_exe()?;
     let beside = |name: &str| beside.with_file_name(name);
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
     let mut options = Options {
         programs: Programs {
             causeway: PathBuf::new(),
@@ -60,7 +59,7 @@ fn options() -> anyhow::Result<Options> {
         kills: 60,
         live: 0,
         python: None,
-        seed: now.as_secs() ^ u64::from(now.subsec_nanos()),
+        seed: any_seed()?,
         lanes: 2,
         episode: None,
         control: false,
