@@ -11,7 +11,7 @@ use causeway_contract::timestamp::Timestamp;
 
 use crate::model::{
     Epoch, Generation, Interrupt, InterruptStatus, InterruptSummary, Orphan, Owner, Revision, Run,
-    StaleThread, Status, Thread,
+    StaleThread, Status, Thread, Whose,
 };
 use crate::record::{Payload, Record};
 
@@ -290,6 +290,14 @@ pub(crate) fn interrupt_number(status: InterruptStatus) -> i64 {
 /// The number that stands for an interrupt's reason.
 pub(crate) fn reason_number(reason: InterruptReason) -> i64 {
     place(InterruptReason::ALL, reason)
+}
+
+/// Where the name of whoever has a quota stands.
+pub(crate) fn column_of(whose: Whose) -> &'static str {
+    match whose {
+        Whose::Owner => "owner",
+        Whose::Agent => "agent_id",
+    }
 }
 
 /// A count as a database stores it. Our counts start at 0 or 1 and go up by one: none comes near the end.

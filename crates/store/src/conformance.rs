@@ -14,6 +14,7 @@ pub mod interrupts;
 pub mod machine;
 pub mod op;
 pub mod opening;
+pub mod quotas;
 pub mod reading;
 pub mod reference;
 #[cfg(feature = "postgres")]
@@ -50,6 +51,13 @@ macro_rules! conformance_suite {
                 a_run_id_is_taken_once,
                 a_conversation_has_one_active_run,
                 conversations_of_two_owners_do_not_meet,
+            }
+            quotas {
+                an_owner_has_so_many_runs_open_and_no_more,
+                an_agent_has_so_many_runs_open_whoever_calls,
+                an_answer_counts_as_a_run_and_waiting_does_not,
+                starts_are_counted_over_a_minute_whatever_became_of_the_runs,
+                what_is_stored_is_counted_with_the_end_of_a_run,
             }
             writing {
                 what_is_appended_is_read_back_in_order,

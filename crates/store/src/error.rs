@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use causeway_contract::event::Sequence;
 use causeway_contract::id::{InterruptId, RunId};
 
-use crate::model::{Generation, Revision, Status};
+use crate::model::{Generation, OverQuota, Revision, Status};
 
 /// What a store may answer instead of yes.
 #[non_exhaustive]
@@ -76,6 +76,9 @@ pub enum Refusal {
         /// The run of that request.
         run_id: RunId<'static>,
     },
+    /// The owner or the agent has as much as it may have.
+    #[error(transparent)]
+    OverQuota(#[from] OverQuota),
     /// The run id is taken.
     #[error("run {run_id} exists already")]
     RunExists {

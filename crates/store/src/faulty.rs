@@ -18,7 +18,7 @@ use crate::follow::{Figures, Follow};
 use crate::model::{
     Archived, ConsumeInterrupt, Cursor, Deleted, Epoch, Fenced, Final, Generation, Head, Health, Interrupt,
     InterruptCommit, OpenRun, Opened, Orphan, Outcome, Owner, Page, Run, RunFilter, RunPage, StaleThread,
-    Withdrawal,
+    Whose, Withdrawal,
 };
 use crate::record::Record;
 use crate::store::{Result, Store};
@@ -297,6 +297,10 @@ impl Store for FaultyStore {
         conversation_id: &ConversationId<'_>,
     ) -> Result<Deleted> {
         self.inner.delete_conversation(owner, conversation_id).await
+    }
+
+    async fn stored_bytes(&self, whose: Whose, name: &str) -> Result<u64> {
+        self.inner.stored_bytes(whose, name).await
     }
 
     async fn stale_threads(

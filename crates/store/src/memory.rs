@@ -16,7 +16,7 @@ use self::core::Memory;
 use crate::model::{
     Archived, ConsumeInterrupt, Cursor, Deleted, Epoch, Fenced, Final, Generation, Head, Health, Interrupt,
     InterruptCommit, OpenRun, Opened, Orphan, Outcome, Owner, Page, Run, RunFilter, RunPage, StaleThread,
-    Withdrawal,
+    Whose, Withdrawal,
 };
 use crate::record::Record;
 use crate::store::{Result, Store};
@@ -182,6 +182,10 @@ impl Store for MemoryStore {
         conversation_id: &ConversationId<'_>,
     ) -> Result<Deleted> {
         self.lock().delete_conversation(owner, conversation_id)
+    }
+
+    async fn stored_bytes(&self, whose: Whose, name: &str) -> Result<u64> {
+        Ok(self.lock().stored_bytes(whose, name))
     }
 
     async fn stale_threads(

@@ -3,6 +3,7 @@
 //! Refuses behaviour: plain data with public fields. Times are those of records, so nothing here reads a clock.
 
 pub mod interrupt;
+pub mod quota;
 
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use causeway_contract::timestamp::Timestamp;
 pub use self::interrupt::{
     ConsumeInterrupt, Interrupt, InterruptCommit, InterruptStatus, InterruptSummary, Withdrawal,
 };
+pub use self::quota::{Bound, OpenBounds, OverQuota, Quota, Whose};
 use crate::record::{Payload, Record};
 
 /// Whose data it is. `local` where the gateway runs without authentication.
@@ -173,8 +175,20 @@ pub struct OpenRun {
     pub seed: Option<Payload>,
     /// The client's key, if it gave one.
     pub idempotency: Option<Idempotency>,
+    /// What bounds the runs of its owner and its agent.
+    pub quota: Quota,
     /// `run.started`, sequence 0. Its timestamp is the run's `created_at`.
     pub started: Record,
+}
+
+impl OpenRun {
+    /// Who has a quota for this run.
+    pub(crate) fn name_of(&self, whose: Whose) -> &str {
+        match whose {
+            Whose::Owner => self.owner.as_str(),
+            Whose::Agent => self.agent_id.as_str(),
+        }
+    }
 }
 
 /// The answer to a run that was, or had been, opened.

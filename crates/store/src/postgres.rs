@@ -47,7 +47,7 @@ use crate::follow::{Figures, Follow};
 use crate::model::{
     Archived, ConsumeInterrupt, Cursor, Deleted, Epoch, Fenced, Final, Generation, Head, Health, Interrupt,
     InterruptCommit, OpenRun, Opened, Orphan, Outcome, Owner, Page, Run, RunFilter, RunPage, StaleThread,
-    Withdrawal,
+    Whose, Withdrawal,
 };
 use crate::record::Record;
 use crate::store::{Result, Store};
@@ -468,6 +468,13 @@ impl Store for PostgresStore {
     ) -> Result<Deleted> {
         let (owner, id) = (owner.clone(), conversation_id.clone().into_owned());
         self.write((owner, id), |writer, (owner, id)| Box::pin(writer.delete_conversation(owner, id))).await
+    }
+
+    async fn stored_bytes(&self, whose: Whose, name: &str) -> Result<u64> {
+        self.read((whose, name.to_owned()), |session, (whose, name)| {
+            Box::pin(read::stored_bytes(session, *whose, name))
+        })
+        .await
     }
 
     async fn stale_threads(

@@ -3,6 +3,7 @@
 //! Refuses to look anything up: the caller brings the run's state.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use causeway_contract::event::{EventType, Sequence};
 use causeway_contract::receipt::CommitReceipt;
@@ -10,13 +11,15 @@ use serde::Deserialize;
 
 use crate::error::{Error, Misuse, Refusal};
 use crate::model::{
-    ConsumeInterrupt, Final, Generation, HeadMove, Interrupt, InterruptCommit, InterruptStatus, OpenRun,
-    Owner, Revision, Run, Status, Thread,
+    Bound, ConsumeInterrupt, Final, Generation, HeadMove, Interrupt, InterruptCommit, InterruptStatus,
+    OpenRun, OverQuota, Owner, Revision, Run, Status, Thread, Whose,
 };
 use crate::record::{Payload, Record};
 
 /// How long an idempotency key stands for its request.
 pub(crate) const KEY_MILLIS: i64 = 24 * 60 * 60 * 1000;
+/// The time over which begun runs are counted.
+pub(crate) const START_MILLIS: i64 = 60 * 1000;
 /// The most bytes of records in one page.
 pub(crate) const PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// The largest tool result that is kept whole.
@@ -153,6 +156,34 @@ pub(crate) fn check_answer(answer: &ConsumeInterrupt, interrupt: &Interrupt) -> 
         (InterruptStatus::Pending | InterruptStatus::Expired, _) => Err(Refusal::InterruptExpired),
         (InterruptStatus::Consumed | InterruptStatus::Voided, _) => Err(Refusal::InterruptClosed),
     }
+}
+
+/// Whether one more run may be open beside these.
+pub(crate) fn check_open_runs(whose: Whose, limit: u64, open: u64) -> Result<(), Refusal> {
+    if open < limit { Ok(()) } else { Err(OverQuota::new(whose, Bound::OpenRuns, limit).into()) }
+}
+
+/// Whether one more run may be begun at `now`, given when the newest but `limit - 1` was, if it was after
+/// `now - START_MILLIS`.
+pub(crate) fn check_starts(whose: Whose, limit: u64, nth: Option<i64>, now: i64) -> Result<(), Refusal> {
+    let wait = match nth {
+        Some(at) => at.saturating_add(START_MILLIS).saturating_sub(now),
+        None if limit == 0 => START_MILLIS,
+        None => return Ok(()),
+    };
+    let retry_after = Duration::from_millis(u64::try_from(wait).unwrap_or_default());
+    Err(OverQuota { retry_after, ..OverQuota::new(whose, Bound::Starts, limit) }.into())
+}
+
+/// The bytes that a run begins with in the count of what is stored.
+pub(crate) fn opened_bytes(open: &OpenRun) -> u64 {
+    let seed = open.seed.as_ref().map_or(0, |seed| seed.as_str().len());
+    (open.request.as_str().len() + seed) as u64
+}
+
+/// The bytes that records add to it.
+pub(crate) fn record_bytes(records: &[Record]) -> u64 {
+    records.iter().map(|record| record.data.as_str().len() as u64).sum()
 }
 
 pub(crate) fn check_owner(run: Run, owner: &Owner) -> Result<Run, Refusal> {

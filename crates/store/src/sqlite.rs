@@ -40,7 +40,7 @@ use crate::failpoint::{self, hit};
 use crate::model::{
     Archived, ConsumeInterrupt, Cursor, Deleted, Epoch, Fenced, Final, Generation, Head, Health, Interrupt,
     InterruptCommit, OpenRun, Opened, Orphan, Outcome, Owner, Page, Run, RunFilter, RunPage, StaleThread,
-    Withdrawal,
+    Whose, Withdrawal,
 };
 use crate::record::Record;
 use crate::store::{Result, Store};
@@ -419,6 +419,11 @@ impl Store for SqliteStore {
     ) -> Result<Deleted> {
         let (owner, id) = (owner.clone(), conversation_id.clone().into_owned());
         self.write(move |writer| writer.delete_conversation(&owner, &id)).await
+    }
+
+    async fn stored_bytes(&self, whose: Whose, name: &str) -> Result<u64> {
+        let name = name.to_owned();
+        self.read(move |connection| read::stored_bytes(connection, whose, &name)).await
     }
 
     async fn stale_threads(

@@ -24,7 +24,7 @@ use crate::follow::{Figures, Follow};
 use crate::model::{
     Archived, ConsumeInterrupt, Cursor, Deleted, Epoch, Fenced, Final, Generation, Head, Health, Interrupt,
     InterruptCommit, OpenRun, Opened, Orphan, Outcome, Owner, Page, Run, RunFilter, RunPage, StaleThread,
-    Withdrawal,
+    Whose, Withdrawal,
 };
 use crate::record::Record;
 
@@ -41,10 +41,11 @@ pub trait Store: Send + Sync + 'static {
     // Writing a run.
 
     /// Inserts a run with its request and `run.started` (one transaction), or finds the run of the same request.
-    /// Checked in this order: the idempotency key, the run id, the conversation. A pending interrupt that has expired
-    /// by the time of `run.started` is marked so and does not stand in the way.
+    /// Checked in this order: the idempotency key, the run id, the conversation, the quota. A pending interrupt that has
+    /// expired by the time of `run.started` is marked so and does not stand in the way. Where several gateways share a
+    /// store, each of them may open one run more than the quota in the same instant.
     ///
-    /// Refuses: `KeyReused`, `RunExists`, `ConversationBusy`, `InterruptPending`.
+    /// Refuses: `KeyReused`, `RunExists`, `ConversationBusy`, `InterruptPending`, `OverQuota`.
     async fn open_run(&self, open: OpenRun) -> Result<Opened>;
 
     /// Appends records that are no terminal.
@@ -72,7 +73,7 @@ pub trait Store: Send + Sync + 'static {
     /// idempotency key finds its run.
     ///
     /// Refuses: `KeyReused`, `UnknownRun` (also for another owner), `NoInterrupt`, `RevisionMismatch`,
-    /// `InterruptConsumed`, `InterruptClosed`, `InterruptExpired`, `RunExists`, `ConversationBusy`.
+    /// `InterruptConsumed`, `InterruptClosed`, `InterruptExpired`, `RunExists`, `ConversationBusy`, `OverQuota`.
     async fn consume_interrupt(&self, answer: ConsumeInterrupt) -> Result<Opened>;
 
     /// Takes a pending interrupt back; false if there is none. The run's terminal does not change.
@@ -195,6 +196,10 @@ pub trait Store: Send + Sync + 'static {
     /// Refuses: `UnknownRun`, `UnknownResult`.
     async fn result(&self, owner: &Owner, run_id: &RunId<'_>, reference: &Reference<'_>)
     -> Result<Arc<[u8]>>;
+
+    /// Bytes of what the ended runs of an owner or an agent hold, as it came: requests, seeds, events, and the results of
+    /// running ones too. What the archive saves does not count.
+    async fn stored_bytes(&self, whose: Whose, name: &str) -> Result<u64>;
 
     // Conversations.
 

@@ -123,6 +123,7 @@ impl Stored {
             seed: None,
             idempotency: key
                 .map(|key| Idempotency { key: key.into(), body_hash: [u8::from(body(request)); 32] }),
+            quota: model::Quota::default(),
             started: Record { timestamp: at(if late { LATE } else { 0 }), ..first.clone() },
         }
     }

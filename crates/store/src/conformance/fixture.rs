@@ -10,7 +10,7 @@ use causeway_contract::timestamp::Timestamp;
 use crate::error::Refusal;
 use crate::model::{
     ConsumeInterrupt, Final, Generation, HeadMove, Idempotency, InterruptCommit, Open, OpenRun, Opened,
-    Owner, Revision, Run, Thread,
+    Owner, Quota, Revision, Run, Thread,
 };
 use crate::record::{Payload, Record};
 use crate::store::{Result, Store};
@@ -153,6 +153,7 @@ pub fn open(run: &str, of: &str) -> OpenRun {
         request: Payload::from(r#"{"message":"hello"}"#),
         seed: None,
         idempotency: None,
+        quota: Quota::default(),
         started: record(0, EventType::RunStarted, r#"{"harness_id":"deepagents","adapter_version":"1"}"#),
     }
 }

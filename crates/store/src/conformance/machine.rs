@@ -18,7 +18,10 @@ use crate::conformance::fixture::{
 };
 use crate::conformance::op::{Op, PLACES, owners, same, same_run, same_store};
 use crate::conformance::reference::{Reference, Row};
-use crate::model::{Final, Generation, OpenRun, Owner, Revision, Status, Thread, Withdrawal};
+use crate::model::{
+    Bound, Final, Generation, OpenBounds, OpenRun, OverQuota, Owner, Quota, Revision, Status, Thread, Whose,
+    Withdrawal,
+};
 use crate::record::Record;
 use crate::store::Store;
 
@@ -277,6 +280,11 @@ impl World {
         if dice.percent(15) {
             new.worker_thread = None;
         }
+        if dice.percent(25) {
+            let reached = OverQuota::new(Whose::Agent, Bound::StoredBytes, 9);
+            let reached = dice.percent(5).then_some(reached);
+            new.quota = Quota { owner: bounds(dice), agent: bounds(dice), reached };
+        }
         self.with_key(new, dice)
     }
 
@@ -369,6 +377,13 @@ impl World {
 
 fn owner(dice: &mut Dice) -> Owner {
     if dice.percent(20) { Owner::new("ann") } else { Owner::local() }
+}
+
+fn bounds(dice: &mut Dice) -> OpenBounds {
+    OpenBounds {
+        open_runs: dice.percent(40).then(|| dice.below(5)),
+        starts_per_minute: dice.percent(40).then(|| 1 + dice.below(6)),
+    }
 }
 
 fn place(dice: &mut Dice) -> ConversationId<'static> {

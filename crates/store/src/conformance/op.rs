@@ -12,7 +12,7 @@ use crate::conformance::reference::Reference;
 use crate::error::Error;
 use crate::model::{
     ConsumeInterrupt, Deleted, Epoch, Fenced, Final, Generation, InterruptCommit, OpenRun, Opened, Owner,
-    RunFilter, Status, Withdrawal,
+    RunFilter, Status, Whose, Withdrawal,
 };
 use crate::record::Record;
 use crate::store::Store;
@@ -186,6 +186,11 @@ pub async fn same_store(told: &Reference, store: &dyn Store) -> Result<(), Strin
             stale.truncate(5);
             same("stale_threads", Ok(stale), store.stale_threads(&owner, &id, 5).await)?;
         }
+    }
+    for (whose, name) in
+        [(Whose::Owner, "local"), (Whose::Owner, "ann"), (Whose::Agent, "helper"), (Whose::Agent, "other")]
+    {
+        same("stored_bytes", Ok(told.stored_bytes(whose, name)), store.stored_bytes(whose, name).await)?;
     }
     same("list_orphans", Ok(told.list_orphans()), store.list_orphans().await)
 }

@@ -3,6 +3,8 @@
 //! Refuses to share anything with a backend, and to keep what can be looked for: which run is active and which
 //! interrupt is pending is found anew each time.
 
+mod quota;
+
 use causeway_contract::event::{EventType, Sequence};
 use causeway_contract::id::{ConversationId, Name, Reference as ResultReference, RunId};
 
@@ -53,6 +55,8 @@ pub struct Reference {
     pub rows: Vec<Row>,
     places: Vec<Place>,
     keys: Vec<Key>,
+    /// Every start that was to be counted, for ever: when, of whom, with which agent.
+    begun: Vec<(i64, Owner, Name<'static>)>,
     instance: u64,
 }
 
@@ -74,8 +78,10 @@ impl Reference {
                     Refusal::InterruptPending { run_id, interrupt_id: summary.interrupt_id.clone() }.into()
                 );
             }
+            self.is_within(open)?;
             self.void_interrupt(&run_id, Withdrawal::Expired)?;
         }
+        self.is_within(open)?;
         Ok(Opened::New(self.insert(open, None)))
     }
 
@@ -175,6 +181,7 @@ impl Reference {
             }
         }
         self.is_free(open)?;
+        self.is_within(open)?;
         let row = self.row_mut(&answer.interrupted)?;
         row.run.resumed_by = Some(open.run_id.clone());
         if let Some(interrupt) = &mut row.interrupt {
@@ -394,6 +401,10 @@ impl Reference {
                 run_id: open.run_id.clone(),
                 created: open.started.timestamp.unix_millis(),
             });
+        }
+        if open.quota.owner.starts_per_minute.or(open.quota.agent.starts_per_minute).is_some() {
+            let at = open.started.timestamp.unix_millis();
+            self.begun.push((at, open.owner.clone(), open.agent_id.clone()));
         }
         let generation = Generation::new(1);
         let run = Run {

@@ -14,9 +14,9 @@ use causeway_contract::receipt::CommitReceipt;
 use crate::error::Refusal;
 use crate::model::interrupt::expired;
 use crate::model::{
-    ConsumeInterrupt, Deleted, Epoch, Fenced, Final, Generation, Head, HeadMove, Interrupt, InterruptCommit,
-    InterruptStatus, InterruptSummary, Open, OpenRun, Opened, Owner, Revision, Run, StaleThread, Status,
-    Withdrawal,
+    Bound, ConsumeInterrupt, Deleted, Epoch, Fenced, Final, Generation, Head, HeadMove, Interrupt,
+    InterruptCommit, InterruptStatus, InterruptSummary, Open, OpenRun, Opened, Owner, Revision, Run,
+    StaleThread, Status, Whose, Withdrawal,
 };
 use crate::record::Record;
 use crate::rules::{self, Ending, RunState};
@@ -29,6 +29,8 @@ pub struct Memory {
     by_id: HashMap<RunId<'static>, u64>,
     conversations: HashMap<Place, Conversation>,
     keys: HashMap<(Owner, Arc<str>), Key>,
+    /// Runs begun within the last minute that were to be counted.
+    begun: Vec<Begun>,
     last_key: u64,
     instance: u64,
     /// Refusals that are not made.
@@ -46,6 +48,8 @@ struct Row {
     results: HashMap<Reference<'static>, Arc<[u8]>>,
     instance: u64,
     forgotten: bool,
+    /// Of its request and its seed.
+    opened_bytes: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -61,6 +65,14 @@ struct Key {
     body_hash: [u8; 32],
     run: u64,
     created: i64,
+}
+
+/// When a run was begun, and whose it is.
+#[derive(Clone, Debug)]
+struct Begun {
+    at: i64,
+    owner: Owner,
+    agent_id: Name<'static>,
 }
 
 impl Memory {
@@ -92,16 +104,20 @@ impl Memory {
             return Ok(Opened::Replayed(Box::new(run)));
         }
         self.check_new(&open)?;
+        let mut voided = None;
         if let Some(pending) = self.pending_of(&open.owner, &open.conversation_id) {
-            if !expired(pending.summary.expires_at.as_ref(), open.started.timestamp.unix_millis()) {
+            if expired(pending.summary.expires_at.as_ref(), open.started.timestamp.unix_millis()) {
+                voided = Some(pending.run_id.clone());
+            } else {
                 self.check(Err(Refusal::InterruptPending {
                     run_id: pending.run_id.clone(),
                     interrupt_id: pending.summary.interrupt_id.clone(),
                 }))?;
-            } else {
-                let run_id = pending.run_id.clone();
-                self.void_interrupt(&run_id, Withdrawal::Expired)?;
             }
+        }
+        self.check_quota(&open)?;
+        if let Some(run_id) = voided {
+            self.void_interrupt(&run_id, Withdrawal::Expired)?;
         }
         Ok(Opened::New(self.insert(open, None)))
     }
@@ -182,6 +198,7 @@ impl Memory {
         let interrupt = row.interrupt.as_ref().ok_or(Refusal::NoInterrupt)?;
         self.check(rules::check_answer(&answer, interrupt))?;
         self.check_new(&answer.open)?;
+        self.check_quota(&answer.open)?;
 
         let place = row.place();
         let resumed_by = answer.open.run_id.clone();
@@ -346,6 +363,32 @@ impl Memory {
         }
     }
 
+    fn check_quota(&self, open: &OpenRun) -> Result<()> {
+        let now = open.started.timestamp.unix_millis();
+        self.check(open.quota.check_reached().map_err(Refusal::from))?;
+        for (whose, bound, limit) in open.quota.bounds() {
+            let of = |owner: &Owner, agent_id: &Name<'_>| match whose {
+                Whose::Owner => *owner == open.owner,
+                Whose::Agent => *agent_id == open.agent_id,
+            };
+            let checked = if bound == Bound::OpenRuns {
+                let is_open =
+                    |row: &&Row| !row.run.status.is_terminal() && of(&row.run.owner, &row.run.agent_id);
+                rules::check_open_runs(whose, limit, self.runs.values().filter(is_open).count() as u64)
+            } else {
+                let within = |begun: &&Begun| {
+                    begun.at > now - rules::START_MILLIS && of(&begun.owner, &begun.agent_id)
+                };
+                let mut times: Vec<i64> = self.begun.iter().filter(within).map(|begun| begun.at).collect();
+                times.sort_unstable_by_key(|at| std::cmp::Reverse(*at));
+                let nth = limit.checked_sub(1).and_then(|at| times.get(usize::try_from(at).ok()?).copied());
+                rules::check_starts(whose, limit, nth, now)
+            };
+            self.check(checked)?;
+        }
+        Ok(())
+    }
+
     fn check(&self, checked: std::result::Result<(), Refusal>) -> Result<()> {
         match checked {
             Err(refusal) if !self.tolerated.is_some_and(|tolerated| tolerated(&refusal)) => {
@@ -356,6 +399,7 @@ impl Memory {
     }
 
     fn insert(&mut self, open: OpenRun, resumed_from: Option<RunId<'static>>) -> Open {
+        let opened_bytes = rules::opened_bytes(&open);
         self.last_key += 1;
         let key = self.last_key;
         let place = (open.owner.clone(), open.conversation_id.clone());
@@ -377,6 +421,11 @@ impl Memory {
             );
         }
         self.by_id.insert(open.run_id.clone(), key);
+        if open.quota.counts_starts() {
+            let at = open.started.timestamp.unix_millis();
+            self.begun.retain(|begun| begun.at > at - rules::START_MILLIS);
+            self.begun.push(Begun { at, owner: open.owner.clone(), agent_id: open.agent_id.clone() });
+        }
         let run = Run {
             owner: open.owner,
             run_id: open.run_id,
@@ -410,6 +459,7 @@ impl Memory {
                 results: HashMap::new(),
                 instance: self.instance,
                 forgotten: false,
+                opened_bytes,
             },
         );
         Open { generation, epoch, base }
@@ -511,6 +561,12 @@ impl Row {
 
     fn place(&self) -> Place {
         (self.run.owner.clone(), self.run.conversation_id.clone())
+    }
+
+    fn stored_bytes(&self) -> u64 {
+        let results: u64 = self.results.values().map(|bytes| bytes.len() as u64).sum();
+        let log = if self.run.status.is_terminal() { rules::record_bytes(&self.log) } else { 0 };
+        self.opened_bytes + results + log
     }
 
     fn thread_left(&self) -> Option<StaleThread> {

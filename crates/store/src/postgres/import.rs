@@ -106,7 +106,7 @@ const TABLES: &[Table] = &[
 const INSTANCE: &str = "?instance";
 
 /// What belongs to one file alone.
-const OWN_TABLES: &[&str] = &["meta"];
+const OWN_TABLES: &[&str] = &["meta", "begun"];
 
 /// Why nothing was imported.
 #[non_exhaustive]

@@ -11,11 +11,11 @@ use causeway_contract::id::{ConversationId, Name, Reference, RunId};
 use causeway_contract::timestamp::Timestamp;
 use tokio_postgres::types::ToSql;
 
-use crate::columns::{Columns, Damaged, interrupt_number, status_number, stored};
+use crate::columns::{Columns, Damaged, column_of, interrupt_number, status_number, stored};
 use crate::error::Refusal;
 use crate::model::{
     Cursor, Head, HeadMove, Interrupt, InterruptStatus, Orphan, Outcome, Owner, Page, Revision, Run,
-    RunFilter, RunPage, StaleThread,
+    RunFilter, RunPage, StaleThread, Whose,
 };
 use crate::piece::Unpacking;
 use crate::postgres::session::{Session, Sql};
@@ -376,6 +376,41 @@ pub(crate) async fn stale_threads(
             |columns| columns.stale_thread(),
         )
         .await
+}
+
+/// See [`Store::stored_bytes`](crate::Store::stored_bytes).
+pub(crate) async fn stored_bytes(session: &Session, whose: Whose, name: &str) -> Sql<u64> {
+    let sql =
+        format!("SELECT coalesce(sum(content_bytes), 0)::bigint FROM run WHERE {} = $1", column_of(whose));
+    Ok(session.one(&sql, &[&name], |columns| columns.number()).await?.unwrap_or_default())
+}
+
+/// The runs without a terminal of an owner or an agent.
+pub(crate) async fn open_runs(session: &Session, whose: Whose, name: &str) -> Sql<u64> {
+    let sql = format!("SELECT count(*) FROM run WHERE {} = $1 AND status = 0", column_of(whose));
+    Ok(session.one(&sql, &[&name], |columns| columns.number()).await?.unwrap_or_default())
+}
+
+/// When the `nth` newest of the runs begun after `since` was begun, if there are so many; the first is 0.
+pub(crate) async fn nth_begun(
+    session: &Session,
+    whose: Whose,
+    name: &str,
+    since: i64,
+    nth: u64,
+) -> Sql<Option<i64>> {
+    let sql = format!(
+        "SELECT at_ms FROM begun WHERE {} = $1 AND at_ms > $2 ORDER BY at_ms DESC LIMIT 1 OFFSET $3",
+        column_of(whose)
+    );
+    session.one(&sql, &[&name, &since, &stored(nth)], |columns| columns.int()).await
+}
+
+/// Bytes of a run's records in the log.
+pub(crate) async fn logged_bytes(session: &Session, bucket: i64, key: i64) -> Sql<u64> {
+    let sql =
+        "SELECT coalesce(sum(octet_length(data)), 0)::bigint FROM log WHERE bucket = $1 AND run_key = $2";
+    Ok(session.one(sql, &[&bucket, &key], |columns| columns.number()).await?.unwrap_or_default())
 }
 
 /// The threads that a conversation leaves behind when it is deleted.

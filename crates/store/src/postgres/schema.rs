@@ -8,7 +8,7 @@ use crate::postgres::options::Options;
 use crate::postgres::session::{Session, Sql, quoted};
 
 /// Every step from nothing. The version of a schema is the number of steps it has seen.
-pub(crate) const MIGRATIONS: &[&str] = &[V1];
+pub(crate) const MIGRATIONS: &[&str] = &[V1, V2];
 
 /// The week that it is by the server's clock. The records of a run stand in the partition of the week in which it was
 /// opened.
@@ -152,6 +152,30 @@ CREATE TABLE pack (
     bytes bytea NOT NULL,
     PRIMARY KEY (run_key, first_sequence)
 );
+";
+
+/// What quotas are checked against, as in SQLite.
+const V2: &str = "
+ALTER TABLE run ADD COLUMN content_bytes bigint NOT NULL DEFAULT 0;
+UPDATE run SET content_bytes = octet_length(request) + coalesce(octet_length(seed), 0)
+    + coalesce((SELECT sum(length(bytes)) FROM result WHERE result.run_key = run.run_key), 0)
+    + CASE WHEN status = 0 THEN 0 ELSE
+        coalesce((SELECT sum(octet_length(data)) FROM log WHERE log.bucket = run.bucket AND log.run_key = run.run_key), 0)
+        + coalesce((SELECT sum(raw_bytes) FROM pack WHERE pack.run_key = run.run_key), 0) END;
+CREATE INDEX run_owner_bytes ON run (owner, content_bytes);
+CREATE INDEX run_agent_bytes ON run (agent_id, content_bytes);
+CREATE INDEX run_open_owner ON run (owner) WHERE status = 0;
+CREATE INDEX run_open_agent ON run (agent_id) WHERE status = 0;
+
+CREATE TABLE begun (
+    at_ms bigint NOT NULL,
+    owner text NOT NULL,
+    agent_id text NOT NULL,
+    noted_at timestamptz NOT NULL
+);
+CREATE INDEX begun_owner ON begun (owner, at_ms);
+CREATE INDEX begun_agent ON begun (agent_id, at_ms);
+CREATE INDEX begun_age ON begun (noted_at);
 ";
 
 /// What a schema is, compared with what this version needs.

@@ -14,7 +14,7 @@ use crate::columns::{
 use crate::error::Refusal;
 use crate::model::interrupt::expired;
 use crate::model::{
-    Archived, ConsumeInterrupt, Deleted, Epoch, Fenced, Final, Generation, HeadMove, InterruptCommit,
+    Archived, Bound, ConsumeInterrupt, Deleted, Epoch, Fenced, Final, Generation, HeadMove, InterruptCommit,
     InterruptStatus, Open, OpenRun, Opened, Orphan, Outcome, Owner, Revision, Status, Withdrawal,
 };
 use crate::postgres::fault::Trouble;
@@ -38,6 +38,8 @@ pub(crate) struct Known {
     state: RunState,
     /// Whether another instance, which lives, writes it.
     foreign: bool,
+    /// Bytes of its records in the log, where all of them went through here.
+    logged: Option<u64>,
 }
 
 impl Known {
@@ -59,6 +61,7 @@ impl Writer {
             return Ok(replayed);
         }
         let conversation = self.check_new(open).await?;
+        let mut voided = None;
         if let Some(key) = conversation.as_ref().and_then(|found| found.pending) {
             let pending = read::interrupt_by_key(self.session()?, key).await?.ok_or(Damaged)?;
             if !expired(pending.summary.expires_at.as_ref(), open.started.timestamp.unix_millis()) {
@@ -68,6 +71,10 @@ impl Writer {
                 }
                 .into());
             }
+            voided = Some(key);
+        }
+        self.check_quota(open).await?;
+        if let Some(key) = voided {
             self.withdraw(key, InterruptStatus::Expired).await?;
         }
         Ok(Opened::New(self.insert(open, conversation, None).await?))
@@ -85,6 +92,7 @@ impl Writer {
         self.log(known.bucket, known.key, records);
         if let (Some(known), Some(last)) = (self.known.get_mut(run_id), records.last()) {
             known.state.last = last.sequence;
+            known.logged = known.logged.map(|bytes| bytes + rules::record_bytes(records));
         }
         Ok(())
     }
@@ -163,6 +171,7 @@ impl Writer {
         let interrupt = read::interrupt_by_key(self.session()?, key).await?.ok_or(Refusal::NoInterrupt)?;
         rules::check_answer(answer, &interrupt)?;
         let conversation = self.check_new(&answer.open).await?;
+        self.check_quota(&answer.open).await?;
 
         let session = self.session()?;
         session
@@ -237,6 +246,12 @@ impl Writer {
             )
             .await?;
         if inserted == 1 {
+            session
+                .execute(
+                    "UPDATE run SET content_bytes = content_bytes + $2 WHERE run_key = $1",
+                    &[&key, &stored(bytes.len() as u64)],
+                )
+                .await?;
             return Ok(());
         }
         let same = session
@@ -359,6 +374,26 @@ impl Writer {
         }
     }
 
+    async fn check_quota(&self, open: &OpenRun) -> Sql<()> {
+        let session = self.session()?;
+        let now = open.started.timestamp.unix_millis();
+        open.quota.check_reached().map_err(Refusal::from)?;
+        for (whose, bound, limit) in open.quota.bounds() {
+            let name = open.name_of(whose);
+            if bound == Bound::OpenRuns {
+                rules::check_open_runs(whose, limit, read::open_runs(session, whose, name).await?)?;
+            } else {
+                let since = now - rules::START_MILLIS;
+                let nth = match limit.checked_sub(1) {
+                    Some(nth) => read::nth_begun(session, whose, name, since, nth).await?,
+                    None => None,
+                };
+                rules::check_starts(whose, limit, nth, now)?;
+            }
+        }
+        Ok(())
+    }
+
     /// A conversation that nobody else changes until this transaction is over.
     async fn locked_conversation(
         &self,
@@ -416,8 +451,9 @@ impl Writer {
         let key = session
             .one(
                 "INSERT INTO run (bucket, run_id, conversation_key, owner, epoch, agent_id, harness_id, thread, instance,
-                     generation, status, created_ms, created_at, worker_thread, resumed_from, seed, request)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, 0, $10, $11, $12, $13, $14, $15)
+                     generation, status, created_ms, created_at, worker_thread, resumed_from, seed, request,
+                     content_bytes)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, 0, $10, $11, $12, $13, $14, $15, $16)
                  ON CONFLICT (run_id) DO NOTHING RETURNING run_key",
                 &[
                     &self.bucket,
@@ -435,6 +471,7 @@ impl Writer {
                     &resumed_from.map(RunId::as_str),
                     &open.seed.as_ref().map(|seed| seed.as_str()),
                     &open.request.as_str(),
+                    &stored(rules::opened_bytes(open)),
                 ],
                 |columns| columns.int(),
             )
@@ -446,6 +483,14 @@ impl Writer {
                 &[&conversation, &key],
             )
             .await?;
+        if open.quota.counts_starts() {
+            session
+                .execute(
+                    "INSERT INTO begun (at_ms, owner, agent_id, noted_at) VALUES ($1, $2, $3, clock_timestamp())",
+                    &[&created, &open.owner.as_str(), &open.agent_id.as_str()],
+                )
+                .await?;
+        }
         if let Some(given) = &open.idempotency {
             let noted = session
                 .execute(
@@ -484,6 +529,7 @@ impl Writer {
             agent_id: open.agent_id.as_str().to_owned(),
             state,
             foreign: false,
+            logged: Some(rules::record_bytes(std::slice::from_ref(&open.started))),
         };
         self.remember(open.run_id.clone(), known);
         Ok(Open { generation, epoch: Epoch::new(u64::try_from(epoch).map_err(|_| Damaged)?), base })
@@ -508,6 +554,10 @@ impl Writer {
         self.log(known.bucket, known.key, tail);
         self.flush().await?;
         let session = self.session()?;
+        let bytes = match known.logged {
+            Some(bytes) => bytes + rules::record_bytes(tail),
+            None => read::logged_bytes(session, known.bucket, known.key).await?,
+        };
         if let Some(head) = head {
             let moved = session
                 .execute(
@@ -539,7 +589,7 @@ impl Writer {
         session
             .execute(
                 "UPDATE run r SET status = $2, ended_at = $3, ended_ms = $4, last_sequence = $5, error = $6,
-                     head_revision = $7, head_ref = $8,
+                     head_revision = $7, head_ref = $8, content_bytes = content_bytes + $9,
                      usage = (SELECT l.data FROM log l WHERE l.bucket = r.bucket AND l.run_key = r.run_key
                               AND l.type = 19 ORDER BY l.sequence DESC LIMIT 1)
                  WHERE run_key = $1",
@@ -552,6 +602,7 @@ impl Writer {
                     &ending.error.as_ref().map(|error| error.as_str()),
                     &head.map(|head| stored(head.revision().value())),
                     &head.map(|head| head.head_ref.as_str()),
+                    &stored(bytes),
                 ],
             )
             .await?;
@@ -682,7 +733,8 @@ impl Writer {
                 let (generation, status) = (columns.generation()?, columns.status()?);
                 let state =
                     RunState { generation, status, thread: columns.thread()?, last: columns.sequence()? };
-                let known = Known { key, bucket, conversation, agent_id, state, foreign: false };
+                let known =
+                    Known { key, bucket, conversation, agent_id, state, foreign: false, logged: None };
                 Ok((known, columns.int()?))
             })
             .await?;

@@ -10,10 +10,11 @@ use causeway_contract::timestamp::Timestamp;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
+use crate::columns::column_of;
 use crate::error::Refusal;
 use crate::model::{
     Cursor, Head, HeadMove, Interrupt, InterruptStatus, Orphan, Outcome, Owner, Page, Revision, Run,
-    RunFilter, RunPage, StaleThread,
+    RunFilter, RunPage, StaleThread, Whose,
 };
 use crate::record::Record;
 use crate::rules;
@@ -31,6 +32,39 @@ pub(crate) fn snapshot<T>(connection: &Connection, work: impl FnOnce(&Connection
     // Nothing was written: ending it can fail only together with the connection.
     drop(transaction);
     answer
+}
+
+/// See [`Store::stored_bytes`](crate::Store::stored_bytes).
+pub(crate) fn stored_bytes(connection: &Connection, whose: Whose, name: &str) -> Read<u64> {
+    let sql = format!("SELECT coalesce(sum(content_bytes), 0) FROM run WHERE {} = ?1", column_of(whose));
+    Ok(one(connection, &sql, [name], |columns| Ok(columns.number()?))?.unwrap_or_default())
+}
+
+/// The runs without a terminal of an owner or an agent.
+pub(crate) fn open_runs(connection: &Connection, whose: Whose, name: &str) -> Read<u64> {
+    let sql = format!("SELECT count(*) FROM run WHERE {} = ?1 AND status = 0", column_of(whose));
+    Ok(one(connection, &sql, [name], |columns| Ok(columns.number()?))?.unwrap_or_default())
+}
+
+/// Bytes of a run's records in the log.
+pub(crate) fn logged_bytes(connection: &Connection, key: i64) -> Read<u64> {
+    let sql = "SELECT coalesce(sum(octet_length(data)), 0) FROM log WHERE run_key = ?1";
+    Ok(one(connection, sql, [key], |columns| Ok(columns.number()?))?.unwrap_or_default())
+}
+
+/// When the `nth` newest of the runs begun after `since` was begun, if there are so many; the first is 0.
+pub(crate) fn nth_begun(
+    connection: &Connection,
+    whose: Whose,
+    name: &str,
+    since: i64,
+    nth: u64,
+) -> Read<Option<i64>> {
+    let sql = format!(
+        "SELECT at_ms FROM begun WHERE {} = ?1 AND at_ms > ?2 ORDER BY at_ms DESC LIMIT 1 OFFSET ?3",
+        column_of(whose)
+    );
+    one(connection, &sql, params![name, since, stored(nth)], |columns| Ok(columns.int()?))
 }
 
 /// The one row of a query, if there is one.

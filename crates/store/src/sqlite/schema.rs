@@ -15,7 +15,7 @@ use crate::sqlite::{fault, mark};
 pub(crate) type Migration = &'static str;
 
 /// Every step from an empty file. The version of a file (`user_version`) is the number of steps it has seen.
-pub(crate) const MIGRATIONS: &[Migration] = &[V1, V2];
+pub(crate) const MIGRATIONS: &[Migration] = &[V1, V2, V3];
 
 /// `application_id` of our files: "CWY1".
 const APPLICATION_ID: i32 = 0x4357_5931;
@@ -143,6 +143,31 @@ CREATE TABLE pack (
 
 /// Why a run is uncertain, in a word of the engine's.
 const V2: Migration = "ALTER TABLE run ADD COLUMN cause TEXT;";
+
+/// What quotas are checked against. `content_bytes` is counted up to the end of a run, not with each append; `begun` holds the
+/// starts of the last minute where they are bounded.
+const V3: Migration = "
+ALTER TABLE run ADD COLUMN content_bytes INTEGER NOT NULL DEFAULT 0;
+UPDATE run SET content_bytes = octet_length(request) + coalesce(octet_length(seed), 0)
+    + coalesce((SELECT sum(length(bytes)) FROM result WHERE result.run_key = run.run_key), 0)
+    + CASE WHEN status = 0 THEN 0 ELSE
+        coalesce((SELECT sum(octet_length(data)) FROM log WHERE log.run_key = run.run_key), 0)
+        + coalesce((SELECT sum(raw_bytes) FROM pack WHERE pack.run_key = run.run_key), 0) END;
+CREATE INDEX run_owner_bytes ON run (owner, content_bytes);
+CREATE INDEX run_agent_bytes ON run (agent_id, content_bytes);
+CREATE INDEX run_open_owner ON run (owner) WHERE status = 0;
+CREATE INDEX run_open_agent ON run (agent_id) WHERE status = 0;
+
+CREATE TABLE begun (
+    begun_key INTEGER PRIMARY KEY,
+    at_ms INTEGER NOT NULL,
+    owner TEXT NOT NULL,
+    agent_id TEXT NOT NULL
+) STRICT;
+CREATE INDEX begun_owner ON begun (owner, at_ms);
+CREATE INDEX begun_agent ON begun (agent_id, at_ms);
+CREATE INDEX begun_age ON begun (at_ms);
+";
 
 /// Brings the file to the newest version; copies an older one first, to a file beside it.
 ///

@@ -18,7 +18,7 @@ use crate::error::{Cause, Refusal, Unavailable};
 use crate::failpoint::{self, hit, strikes};
 use crate::model::interrupt::expired;
 use crate::model::{
-    Archived, ConsumeInterrupt, Deleted, Epoch, Fenced, Final, Generation, HeadMove, InterruptCommit,
+    Archived, Bound, ConsumeInterrupt, Deleted, Epoch, Fenced, Final, Generation, HeadMove, InterruptCommit,
     InterruptStatus, Open, OpenRun, Opened, Owner, Revision, Status, Withdrawal,
 };
 use crate::record::Record;
@@ -63,6 +63,8 @@ struct Known {
     conversation: i64,
     agent_id: String,
     state: RunState,
+    /// Bytes of its records in the log, where all of them went through here.
+    logged: Option<u64>,
 }
 
 impl Writer {
@@ -115,6 +117,7 @@ impl Writer {
             }
             voided = Some(key);
         }
+        self.check_quota(open)?;
         self.check_place()?;
         if let Some(key) = voided {
             self.withdraw(key, InterruptStatus::Expired)?;
@@ -136,6 +139,7 @@ impl Writer {
         hit(failpoint::APPEND);
         if let (Some(known), Some(last)) = (self.known.get_mut(run_id), records.last()) {
             known.state.last = last.sequence;
+            known.logged = known.logged.map(|bytes| bytes + rules::record_bytes(records));
         }
         Ok(())
     }
@@ -208,6 +212,7 @@ impl Writer {
         let interrupt = read::interrupt_by_key(&self.connection, key)?.ok_or(Refusal::NoInterrupt)?;
         rules::check_answer(answer, &interrupt)?;
         let conversation = self.check_new(&answer.open)?;
+        self.check_quota(&answer.open)?;
         self.check_place()?;
 
         self.connection
@@ -274,6 +279,9 @@ impl Writer {
                 self.connection
                     .prepare_cached("INSERT INTO result (run_key, reference, bytes) VALUES (?1, ?2, ?3)")?
                     .execute(params![key, reference.as_str(), bytes])?;
+                self.connection
+                    .prepare_cached("UPDATE run SET content_bytes = content_bytes + ?2 WHERE run_key = ?1")?
+                    .execute([key, stored(bytes.len() as u64)])?;
                 hit(failpoint::RESULT);
                 Ok(())
             }
@@ -367,6 +375,25 @@ impl Writer {
         }
     }
 
+    fn check_quota(&self, open: &OpenRun) -> Write<()> {
+        let now = open.started.timestamp.unix_millis();
+        open.quota.check_reached().map_err(Refusal::from)?;
+        for (whose, bound, limit) in open.quota.bounds() {
+            let name = open.name_of(whose);
+            if bound == Bound::OpenRuns {
+                rules::check_open_runs(whose, limit, read::open_runs(&self.connection, whose, name)?)?;
+            } else {
+                let since = now - rules::START_MILLIS;
+                let nth = match limit.checked_sub(1) {
+                    Some(nth) => read::nth_begun(&self.connection, whose, name, since, nth)?,
+                    None => None,
+                };
+                rules::check_starts(whose, limit, nth, now)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Refuses new runs while running ones can still end.
     fn check_place(&self) -> Write<()> {
         let trouble = |trouble: Unavailable| Trouble::Answer(trouble.into());
@@ -400,8 +427,8 @@ impl Writer {
         self.connection
             .prepare_cached(
                 "INSERT INTO run (run_id, conversation_key, owner, epoch, agent_id, harness_id, thread, instance,
-                    generation, status, created_ms, created_at, worker_thread, resumed_from, seed, request)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, 0, ?9, ?10, ?11, ?12, ?13, ?14)",
+                    generation, status, created_ms, created_at, worker_thread, resumed_from, seed, request, content_bytes)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, 0, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
             )?
             .execute(params![
                 open.run_id.as_str(),
@@ -418,12 +445,21 @@ impl Writer {
                 resumed_from.map(RunId::as_str),
                 open.seed.as_ref().map(|seed| seed.as_str()),
                 open.request.as_str(),
+                stored(rules::opened_bytes(open)),
             ])?;
         let key = self.connection.last_insert_rowid();
         hit(failpoint::OPEN_RUN);
         self.connection
             .prepare_cached("UPDATE conversation SET active_run = ?2 WHERE conversation_key = ?1")?
             .execute([conversation, key])?;
+        if open.quota.counts_starts() {
+            self.connection
+                .prepare_cached("DELETE FROM begun WHERE at_ms <= ?1")?
+                .execute([created - rules::START_MILLIS])?;
+            self.connection
+                .prepare_cached("INSERT INTO begun (at_ms, owner, agent_id) VALUES (?1, ?2, ?3)")?
+                .execute(params![created, open.owner.as_str(), open.agent_id.as_str()])?;
+        }
         if let Some(given) = &open.idempotency {
             self.connection
                 .prepare_cached("DELETE FROM idempotency WHERE created_ms <= ?1")?
@@ -449,7 +485,13 @@ impl Writer {
         };
         self.remember(
             open.run_id.clone(),
-            Known { key, conversation, agent_id: open.agent_id.as_str().to_owned(), state },
+            Known {
+                key,
+                conversation,
+                agent_id: open.agent_id.as_str().to_owned(),
+                state,
+                logged: Some(rules::record_bytes(std::slice::from_ref(&open.started))),
+            },
         );
         Ok(Open { generation, epoch: Epoch::new(u64::try_from(epoch).map_err(|_| damaged())?), base })
     }
@@ -488,13 +530,17 @@ impl Writer {
         }
         self.log(known.key, tail)?;
         hit(failpoint::END_LOGGED);
+        let bytes = match known.logged {
+            Some(bytes) => bytes + rules::record_bytes(tail),
+            None => read::logged_bytes(&self.connection, known.key)?,
+        };
         self.connection
             .prepare_cached("UPDATE conversation SET active_run = NULL WHERE conversation_key = ?1")?
             .execute([known.conversation])?;
         self.connection
             .prepare_cached(
                 "UPDATE run SET status = ?2, ended_at = ?3, ended_ms = ?4, last_sequence = ?5, error = ?6,
-                    head_revision = ?7, head_ref = ?8,
+                    head_revision = ?7, head_ref = ?8, content_bytes = content_bytes + ?9,
                     usage = (SELECT l.data FROM log l WHERE l.run_key = ?1 AND l.type = 19
                              ORDER BY l.sequence DESC LIMIT 1)
                  WHERE run_key = ?1",
@@ -508,6 +554,7 @@ impl Writer {
                 ending.error.as_ref().map(|error| error.as_str()),
                 head.map(|head| stored(head.revision().value())),
                 head.map(|head| head.head_ref.as_str()),
+                stored(bytes),
             ])?;
         self.known.remove(run_id);
         Ok(known.key)
@@ -589,7 +636,7 @@ impl Writer {
             let (key, conversation, agent_id) = (columns.int()?, columns.int()?, columns.text()?.to_owned());
             let (generation, status, thread) = (columns.generation()?, columns.status()?, columns.thread()?);
             let state = RunState { generation, status, thread, last: columns.sequence()? };
-            Ok(Known { key, conversation, agent_id, state })
+            Ok(Known { key, conversation, agent_id, state, logged: None })
         })?;
         let known = found.ok_or(Refusal::UnknownRun)?;
         if !known.state.status.is_terminal() {

@@ -371,6 +371,7 @@ impl Coordinated {
             request: Payload::from("{}".to_owned()),
             seed: plan.seed,
             idempotency: None,
+            quota: model::Quota::default(),
             started,
         };
         let opened = match plan.resumes {

@@ -12,7 +12,7 @@ use crate::error::Refusal;
 use crate::memory::core::{Memory, Row, place};
 use crate::model::{
     Cursor, Head, Interrupt, InterruptStatus, Orphan, Outcome, Owner, Page, Run, RunFilter, RunPage,
-    StaleThread,
+    StaleThread, Whose,
 };
 use crate::rules;
 use crate::store::Result;
@@ -30,6 +30,15 @@ impl Memory {
                 Outcome::Running { generation: row.run.generation, last_sequence: row.run.last_sequence }
             }
         }
+    }
+
+    /// See [`Store::stored_bytes`](crate::Store::stored_bytes).
+    pub fn stored_bytes(&self, whose: Whose, name: &str) -> u64 {
+        let of = |row: &&Row| match whose {
+            Whose::Owner => row.run.owner.as_str() == name,
+            Whose::Agent => row.run.agent_id.as_str() == name,
+        };
+        self.runs.values().filter(of).map(Row::stored_bytes).sum()
     }
 
     /// See [`Store::load_head`](crate::Store::load_head).
