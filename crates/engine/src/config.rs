@@ -16,6 +16,7 @@ use crate::audit;
 use crate::gate::Tool;
 use crate::harness::Harness;
 use crate::http::config as http;
+use crate::quota::{Bounds, Quotas};
 use crate::schema::Schemas;
 use crate::trace;
 
@@ -36,6 +37,8 @@ pub struct Settings {
     pub tail_events: usize,
     /// The same in bytes.
     pub tail_bytes: usize,
+    /// What each owner may take up.
+    pub quotas: Quotas,
     /// Where who did what is recorded, if it is.
     pub audit: Option<audit::Settings>,
     /// Where traces are sent, if they are.
@@ -53,6 +56,7 @@ impl Settings {
             max_unwritten_bytes: 1 << 20,
             tail_events: 256,
             tail_bytes: 128 << 10,
+            quotas: Quotas::default(),
             audit: None,
             trace: None,
         }
@@ -88,6 +92,8 @@ pub struct AgentConfig {
     pub interrupt_expiry: Option<Duration>,
     /// The bounds of a run's events.
     pub limits: Limits,
+    /// What its runs may take up, whoever calls it.
+    pub quotas: Bounds,
     /// The schemas of tools, where they are declared: edited arguments must satisfy them, and streamed ones too.
     pub schemas: Schemas,
     /// The tools that the engine runs for the worker, by name; each has a schema.
@@ -113,6 +119,7 @@ impl AgentConfig {
             allow_files: false,
             interrupt_expiry: None,
             limits: Limits::DEFAULT,
+            quotas: Bounds::default(),
             schemas: Schemas::default(),
             tools: BTreeMap::new(),
             driver,

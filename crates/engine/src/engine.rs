@@ -11,11 +11,11 @@ use causeway_adapter::registry::{HARNESSES, stream_json};
 use causeway_contract::event::{CancelReason, Sequence};
 use causeway_contract::id::{ConversationId, Name, RunId};
 use causeway_lifecycle::Thread;
-use causeway_store::Store;
 use causeway_store::follow::Figures;
 use causeway_store::model::{
     Cursor, Health, Idempotency, InterruptStatus, Owner, Page, Run, RunFilter, RunPage, Status, Withdrawal,
 };
+use causeway_store::{Refusal, Store};
 use tokio::sync::{Notify, watch};
 
 use crate::audit::{Act, Action, Audit};
@@ -30,6 +30,7 @@ use crate::http::Http;
 use crate::metrics::{Findings, Metrics};
 use crate::origin::Origin;
 use crate::process::Process;
+use crate::quota::{Keeper, StreamPlace};
 use crate::recording::Recording;
 use crate::repair::{Lost, Repairs};
 use crate::subscription::Subscription;
@@ -141,6 +142,7 @@ pub(crate) struct Inner {
     pub driven: watch::Sender<usize>,
     pub metrics: Metrics,
     pub findings: Findings,
+    pub quotas: Keeper,
     pub repairs: Repairs,
     /// Told of every interrupt that will expire.
     pub expiring: Arc<Notify>,
@@ -191,6 +193,7 @@ impl Engine {
         let tracer = tracer.map_err(|what| OpenError::Trace { what })?;
         let (repairs, lost) = Repairs::new();
         let inner = Arc::new(Inner {
+            quotas: Keeper::new(settings.quotas.clone()),
             settings,
             agents: ready,
             store,
@@ -221,7 +224,8 @@ impl Engine {
         let inner = Arc::clone(&self.inner);
         // On a task of its own: a request that is dropped half-way must not leave a run that nobody drives.
         let started = tokio::spawn(Origin::carried(async move { start::start(&inner, request).await }));
-        started.await.unwrap_or_else(|broken| Err(Error::Fault(broken.to_string())))
+        let started = started.await.unwrap_or_else(|broken| Err(Error::Fault(broken.to_string())));
+        self.inner.metrics.refused(started)
     }
 
     /// Cancels a run, or takes back its pending interrupt. Idempotent. Waits until the run has ended, at most for
@@ -393,6 +397,17 @@ impl Engine {
         Ok(subscription.elsewhere(elsewhere))
     }
 
+    /// A place for one more event stream of this owner and agent; to be held by the subscription
+    /// ([`Subscription::holding`]) as long as it is read.
+    ///
+    /// # Errors
+    /// [`OverQuota`](causeway_store::model::OverQuota).
+    pub fn stream(&self, owner: &Owner, agent_id: &Name<'_>) -> Result<StreamPlace, Error> {
+        let agent = self.inner.agents.get(agent_id.as_str()).map(|agent| &agent.config);
+        let place = self.inner.quotas.stream(owner, agent_id.as_str(), agent);
+        self.inner.metrics.refused(place.map_err(|over| Refusal::from(over).into()))
+    }
+
     /// The whole of a tool result that an event shows in part.
     ///
     /// # Errors
@@ -404,7 +419,7 @@ impl Engine {
         reference: &causeway_contract::id::Reference<'_>,
     ) -> Result<Arc<[u8]>, Error> {
         match self.inner.store.result(owner, run_id, reference).await {
-            Err(causeway_store::Error::Refused(causeway_store::Refusal::UnknownResult)) => {
+            Err(causeway_store::Error::Refused(Refusal::UnknownResult)) => {
                 inspect::shown_result(self.inner.store.as_ref(), owner, run_id, reference).await
             }
             kept => Ok(kept?),

@@ -23,6 +23,7 @@ pub mod inspect;
 pub mod metrics;
 pub mod origin;
 pub mod process;
+pub mod quota;
 mod recording;
 mod repair;
 mod resume;

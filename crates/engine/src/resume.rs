@@ -49,7 +49,8 @@ impl Engine {
         let inner = Arc::clone(&self.inner);
         // On a task of its own, as a start.
         let resumed = tokio::spawn(Origin::carried(async move { resume(&inner, answer).await }));
-        resumed.await.unwrap_or_else(|broken| Err(Error::Fault(broken.to_string())))
+        let resumed = resumed.await.unwrap_or_else(|broken| Err(Error::Fault(broken.to_string())));
+        self.inner.metrics.refused(resumed)
     }
 
     /// The pending interrupt of a conversation, of this agent where one is named. One that has expired is marked so,
@@ -171,6 +172,7 @@ impl Engine {
         let conversation_id = conversation_id.clone().into_owned();
         let done = tokio::spawn(Origin::carried(async move {
             let deleted = inner.store.delete_conversation(&owner, &conversation_id).await?;
+            inner.quotas.deleted();
             let act = Act::new(Action::ConversationDeleted).owner(&owner).conversation(&conversation_id);
             inner.record(act).await;
             Ok(deleted)

@@ -102,6 +102,7 @@ pub(crate) async fn begin(
     plan: Plan,
 ) -> Result<Started, Error> {
     let Plan { owner, conversation_id, turn, request, seed, idempotency, input, traceparent, answers } = plan;
+    let quota = inner.quotas.of_run(inner.store.as_ref(), &owner, &agent.config).await?;
     let run_id = clock::new_run_id();
     let verdicts = agent.translator.verdicts(&turn);
     let opening = agent.translator.open(turn)?;
@@ -141,6 +142,7 @@ pub(crate) async fn begin(
         request,
         seed,
         idempotency,
+        quota,
         started: first.clone(),
     };
     // Before the run is in the log, so that nobody who finds it there finds it undriven.

@@ -14,6 +14,7 @@ use causeway_store::{Record, Store};
 use crate::error::Error;
 use crate::feed::{Ahead, Feed, Presence};
 use crate::metrics::Reader;
+use crate::quota::StreamPlace;
 
 /// Reads the events of a run in order, without gaps and without repetition, from a cursor to the end of the run.
 pub struct Subscription {
@@ -34,6 +35,8 @@ pub struct Subscription {
     caught_up: bool,
     /// Keeps the run's client count up.
     _presence: Option<Presence>,
+    /// Its place among the streams of its owner and agent, where these are counted.
+    _place: Option<StreamPlace>,
     /// Counted, and its lag looked at whenever it has to wait or to turn a page.
     reader: Reader,
     woken: bool,
@@ -76,6 +79,7 @@ impl Subscription {
             follow: None,
             caught_up: false,
             _presence: presence,
+            _place: None,
             reader,
             woken: true,
             waited: false,
@@ -87,6 +91,12 @@ impl Subscription {
         self.elsewhere = elsewhere;
         self.follow = if elsewhere { self.store.follow(&self.run_id) } else { None };
         self
+    }
+
+    /// The same, keeping a place among the streams of its owner and agent.
+    #[must_use]
+    pub fn holding(self, place: StreamPlace) -> Self {
+        Self { _place: Some(place), ..self }
     }
 
     /// The run.

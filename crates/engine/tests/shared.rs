@@ -9,15 +9,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use causeway_contract::event::EventType;
-use causeway_engine::Engine;
+use causeway_engine::quota::Bounds;
+use causeway_engine::{Engine, Error};
 use causeway_store::conformance::fixture;
 use causeway_store::conformance::server::Server;
-use causeway_store::model::{Owner, Status};
+use causeway_store::model::{Bound, Owner, Status};
 use causeway_store::postgres::Options;
-use causeway_store::{PostgresStore, Store};
+use causeway_store::{PostgresStore, Refusal, Store};
 use tokio::time::timeout;
 
-use harness::{Scripted, Step, agent, answer, begin, cancelled_line, engine, follow, start, story, text};
+use harness::{
+    Scripted, Step, agent, answer, begin, cancelled_line, engine, follow, request, settings, start, story,
+    text,
+};
 
 const BOUND: Duration = Duration::from_secs(120);
 
@@ -109,4 +113,31 @@ async fn what_a_gateway_that_is_gone_was_at_gets_its_terminal_at_another() {
     assert_eq!(story(&seen), "run.started; run.error engine_restarted");
     let left: &dyn Store = &*store(&options);
     assert_eq!(left.run(&Owner::local(), &run_id).await.unwrap().status, Status::Error);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_an_owner_has_open_at_one_gateway_counts_at_another() {
+    let Some(server) = Server::shared() else { return };
+    let options = server.empty();
+    let harness = Scripted::new([vec![begin(), Step::Hang], vec![begin(), Step::Hang]]);
+    let open = async || {
+        let mut settings = settings();
+        settings.quotas.subject =
+            Bounds { open_runs: Some(2), starts_per_minute: Some(3), ..Bounds::default() };
+        Engine::open(settings, vec![agent(&harness)], store(&options)).await.unwrap()
+    };
+    let (here, there) = (open().await, open().await);
+    let first = start(&here, "a").await;
+    start(&there, "b").await;
+    let over = |error: Error| match error {
+        Error::Refused(Refusal::OverQuota(over)) => over.bound,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(over(here.start(request("c")).await.unwrap_err()), Bound::OpenRuns);
+    assert_eq!(over(there.start(request("c")).await.unwrap_err()), Bound::OpenRuns);
+    timeout(BOUND, there.cancel_run(&Owner::local(), &first)).await.unwrap().unwrap();
+    harness.add(answer("h"));
+    let third = start(&here, "c").await;
+    timeout(BOUND, follow(&here, &third, None)).await.unwrap().unwrap();
+    assert_eq!(over(there.start(request("d")).await.unwrap_err()), Bound::Starts);
 }

@@ -269,9 +269,10 @@ fn shaped(mut response: Response<Body>, path: &str, request_id: &str) -> Respons
     for (name, value) in &headers {
         response.headers_mut().entry(name).or_insert_with(|| value.clone());
     }
-    if problem.status == StatusCode::SERVICE_UNAVAILABLE {
+    if problem.retry_after.is_some() || problem.status == StatusCode::SERVICE_UNAVAILABLE {
         // Whoever knows better has said so already.
-        response.headers_mut().entry(header::RETRY_AFTER).or_insert(HeaderValue::from_static("1"));
+        let seconds = HeaderValue::from(problem.retry_after.unwrap_or(1));
+        response.headers_mut().entry(header::RETRY_AFTER).or_insert(seconds);
     }
     if problem.status == StatusCode::UNAUTHORIZED {
         let asked = HeaderValue::from_static(problem.challenge());

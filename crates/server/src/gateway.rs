@@ -119,6 +119,7 @@ impl Gateway {
             let audit = audit::Settings::new(&config.store.path);
             settings.audit = Some(audit::Settings { rotate_at: config.audit.rotate_at, ..audit });
         }
+        settings.quotas = config.quotas.clone();
         settings.trace = config.tracing.endpoint.clone().map(|endpoint| trace::Settings {
             timeout: config.tracing.timeout,
             ..trace::Settings::new(endpoint)
@@ -245,6 +246,7 @@ fn agent_config(id: &str, agent: &config::Agent) -> Result<AgentConfig, OpenErro
         allow_files: agent.allow_files,
         interrupt_expiry: agent.interrupt_expiry,
         limits: agent.limits.clone(),
+        quotas: agent.quotas,
         ..AgentConfig::new(name(id)?, agent.harness.clone(), driver)
     })
 }

@@ -2,6 +2,8 @@
 //!
 //! Refuses free text from below: every sentence here or passed in is ours, and none holds content of a run.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
@@ -20,6 +22,8 @@ pub struct Problem {
     pub action: &'static str,
     /// The field of the body that is at fault.
     pub field: Option<&'static str>,
+    /// When to try again at the earliest, in seconds; 1 for a 503 that does not say.
+    pub retry_after: Option<u64>,
     /// The code under which the established routes say it, whose clients know a few; the own code is then the reason.
     pub established: Option<&'static str>,
 }
@@ -27,12 +31,26 @@ pub struct Problem {
 impl Problem {
     /// A problem that concerns no single field.
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), action: "fix_request", field: None, established: None }
+        Self {
+            status,
+            code,
+            message: message.into(),
+            action: "fix_request",
+            field: None,
+            retry_after: None,
+            established: None,
+        }
     }
 
     /// The same with what to do about it.
     pub fn action(mut self, action: &'static str) -> Self {
         self.action = action;
+        self
+    }
+
+    /// The same with when to try again; parts of a second count as a whole one.
+    pub fn retry_after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX).max(1));
         self
     }
 
@@ -105,13 +123,15 @@ impl Problem {
                 loc.extend(self.field);
                 json!({"detail": [{"type": self.code, "loc": loc, "msg": self.message}]})
             }
-            StatusCode::CONFLICT | StatusCode::FORBIDDEN => json!({"detail": {
-                "success": false,
-                "error": self.message,
-                "code": self.established.unwrap_or(self.code),
-                "reason": self.code,
-                "action": self.action,
-            }}),
+            StatusCode::CONFLICT | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS => {
+                json!({"detail": {
+                    "success": false,
+                    "error": self.message,
+                    "code": self.established.unwrap_or(self.code),
+                    "reason": self.code,
+                    "action": self.action,
+                }})
+            }
             _ => json!({"detail": self.message}),
         };
         body.to_string()
@@ -159,6 +179,7 @@ mod tests {
         ("PAYLOAD_TOO_LARGE", "413"),
         ("UNSUPPORTED_MEDIA_TYPE", "415"),
         ("UNPROCESSABLE_ENTITY", "422"),
+        ("TOO_MANY_REQUESTS", "429"),
         ("INTERNAL_SERVER_ERROR", "500"),
         ("SERVICE_UNAVAILABLE", "503"),
     ];

@@ -11,6 +11,7 @@ use causeway_contract::id::{ConversationId, Name, Reference, RunId};
 use causeway_engine::config::AgentConfig;
 use causeway_engine::engine::{Cancelled, StartRun, Started};
 use causeway_engine::inspect::Findings;
+use causeway_engine::quota::StreamPlace;
 use causeway_engine::{AnswerRun, Engine, Error, Subscription};
 use causeway_store::model::{Cursor, Deleted, Interrupt, Page, Run, RunFilter, RunPage};
 
@@ -114,28 +115,52 @@ impl<'a> Scope<'a> {
         self.engine.events(self.caller.owner(), run_id, after, limit, wait).await
     }
 
+    /// Starts a run and follows it as a client that counts. A place for the stream is taken first: nothing is begun that
+    /// could not be shown.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start) and [`Engine::stream`].
+    pub async fn start_stream(&self, start: StartRun) -> Result<Subscription, Error> {
+        self.agent(start.agent_id.as_str())?;
+        let place = self.engine.stream(self.caller.owner(), &start.agent_id)?;
+        let started = self.start(start).await?;
+        self.follow(&started, place).await
+    }
+
+    /// Answers an interrupt and follows the run that goes on, as [`start_stream`](Self::start_stream).
+    ///
+    /// # Errors
+    /// As [`resume`](Self::resume) and [`Engine::stream`].
+    pub async fn resume_stream(&self, answer: AnswerRun) -> Result<Subscription, Error> {
+        let run = self.engine.run(self.caller.owner(), &answer.run_id).await?;
+        let place = self.engine.stream(self.caller.owner(), &run.agent_id)?;
+        let started = self.resume(answer).await?;
+        self.follow(&started, place).await
+    }
+
+    async fn follow(&self, started: &Started, place: StreamPlace) -> Result<Subscription, Error> {
+        let subscription = self.engine.subscribe_client(self.caller.owner(), &started.run_id, None).await?;
+        Ok(subscription.holding(place))
+    }
+
     /// Follows a run.
     ///
     /// # Errors
-    /// As [`Engine::subscribe`].
-    pub async fn subscribe(
-        &self,
-        run_id: &RunId<'_>,
-        after: Option<Sequence>,
-    ) -> Result<Subscription, Error> {
-        self.engine.subscribe(self.caller.owner(), run_id, after).await
+    /// As [`Engine::subscribe`] and [`Engine::stream`].
+    pub async fn subscribe(&self, run: &Run, after: Option<Sequence>) -> Result<Subscription, Error> {
+        let owner = self.caller.owner();
+        let place = self.engine.stream(owner, &run.agent_id)?;
+        Ok(self.engine.subscribe(owner, &run.run_id, after).await?.holding(place))
     }
 
     /// Follows a run as a client that counts.
     ///
     /// # Errors
-    /// As [`Engine::subscribe_client`].
-    pub async fn subscribe_client(
-        &self,
-        run_id: &RunId<'_>,
-        after: Option<Sequence>,
-    ) -> Result<Subscription, Error> {
-        self.engine.subscribe_client(self.caller.owner(), run_id, after).await
+    /// As [`Engine::subscribe_client`] and [`Engine::stream`].
+    pub async fn subscribe_client(&self, run: &Run, after: Option<Sequence>) -> Result<Subscription, Error> {
+        let owner = self.caller.owner();
+        let place = self.engine.stream(owner, &run.agent_id)?;
+        Ok(self.engine.subscribe_client(owner, &run.run_id, after).await?.holding(place))
     }
 
     /// The whole of a tool result.

@@ -132,7 +132,7 @@ fn generic(header: &str) -> String {
     for at in 1..parts.len() {
         let chosen = match parts.get(at - 1) {
             Some(&"agents") => at == 1 || parts.first() == Some(&"auth"),
-            Some(&"tools") => true,
+            Some(&"tools" | &"subjects") => true,
             Some(_) | None => false,
         };
         if chosen && let Some(part) = parts.get_mut(at) {

@@ -154,6 +154,14 @@ pub const METRICS: &[Described] = &[
         &[],
         "From the stamp of an event that another gateway wrote to its arrival at a reader here that waited for it, by both clocks",
     ),
+    counter(
+        "causeway_quota_refusals_total",
+        &[
+            ("whose", "`owner`, `agent`"),
+            ("bound", "`open_runs`, `starts_per_minute`, `open_streams`, `stored_bytes`"),
+        ],
+        "Starts, answers and streams that were refused because a quota was reached",
+    ),
     gauge(
         "causeway_workers",
         "",

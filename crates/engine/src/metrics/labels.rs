@@ -47,6 +47,13 @@ impl Outcome {
     }
 }
 
+/// A bound that was reached, and whose.
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+pub(crate) struct OfBound {
+    pub whose: &'static str,
+    pub bound: &'static str,
+}
+
 /// What a store is asked to write.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Operation {

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use causeway_adapter::tally::{self, Tally};
 use causeway_contract::timestamp::Timestamp;
+use causeway_store::Refusal;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -22,10 +23,11 @@ use prometheus_client::registry::Registry;
 use crate::clock;
 use crate::coordinator::Late;
 use crate::engine::{Agent, Inner};
+use crate::error::Error;
 
 use catalogue::register;
 pub(crate) use findings::Findings;
-use labels::{Of, OfAgent, OfEnd, OfLate, OfOperation, OfRule, OfRun};
+use labels::{Of, OfAgent, OfBound, OfEnd, OfLate, OfOperation, OfRule, OfRun};
 pub(crate) use labels::{Operation, Outcome};
 pub(crate) use watch::Watch;
 
@@ -76,6 +78,7 @@ pub(crate) struct Metrics {
     subscribers: Gauge,
     lag: Histogram,
     follower: Histogram,
+    over_quota: Family<OfBound, Counter>,
     workers: Family<OfAgent, Gauge>,
     worker_starts: Family<OfAgent, Counter>,
     worker_restarts: Family<OfAgent, Counter>,
@@ -137,6 +140,7 @@ impl Default for Metrics {
             subscribers: Gauge::default(),
             lag: Histogram::new(LAGS),
             follower: Histogram::new(BEHIND),
+            over_quota: Family::default(),
             workers: Family::default(),
             worker_starts: Family::default(),
             worker_restarts: Family::default(),
@@ -170,6 +174,7 @@ impl Metrics {
         register(into, "causeway_subscribers", self.subscribers.clone());
         register(into, "causeway_subscriber_lag_events", self.lag.clone());
         register(into, "causeway_follower_lag_seconds", self.follower.clone());
+        register(into, "causeway_quota_refusals_total", self.over_quota.clone());
         register(into, "causeway_workers", self.workers.clone());
         register(into, "causeway_worker_starts_total", self.worker_starts.clone());
         register(into, "causeway_worker_restarts_total", self.worker_restarts.clone());
@@ -226,6 +231,15 @@ impl Metrics {
             Outcome::Uncertain => uncertain,
         }
         .inc();
+    }
+
+    /// Counts a refusal for want of room; hands on what was answered.
+    pub(crate) fn refused<T>(&self, answer: Result<T, Error>) -> Result<T, Error> {
+        if let Err(Error::Refused(Refusal::OverQuota(over))) = &answer {
+            let of = OfBound { whose: over.whose.as_str(), bound: over.bound.as_str() };
+            self.over_quota.get_or_create(&of).inc();
+        }
+        answer
     }
 
     pub(crate) fn first_event(&self, agent: &Agent, after: Duration) {

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use causeway_contract::Limits;
 use causeway_engine::http::config::{self as http, Secret, Shape, Url};
+use causeway_engine::quota::{Bounds, Quotas};
 use hyper::header::HeaderName;
 
 pub use auth::{Algorithm, AllowedCallers, Auth, AuthMode, JwtAuth, KeySource, SUBJECT_HEADER, ServiceAuth};
@@ -38,6 +39,8 @@ pub struct Config {
     pub audit: Audit,
     /// `[tracing]`
     pub tracing: Tracing,
+    /// `[quotas]`
+    pub quotas: Quotas,
     /// `[agents.NAME]`
     pub agents: BTreeMap<String, Agent>,
 }
@@ -204,6 +207,8 @@ pub struct Agent {
     pub allow_files: bool,
     /// Bounds of one run.
     pub limits: Limits,
+    /// What its runs may take up together.
+    pub quotas: Bounds,
     /// `tools_from`: the snapshot of an MCP server's `tools/list`.
     pub tools_from: Option<PathBuf>,
     /// `tools.NAME`, by tool name.

@@ -5,6 +5,7 @@
 mod auth;
 mod http;
 mod postgres;
+mod quotas;
 mod tools;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use causeway_contract::Limits;
 use causeway_contract::id::check_id;
 
 use causeway_engine::http::config::Url;
+use causeway_engine::quota::Bounds;
 
 use super::tree::{Node, Origin, Tree, Value};
 use super::units;
@@ -33,6 +35,7 @@ pub(super) fn config(tree: &Tree, findings: &mut Vec<Finding>) -> Config {
     root.table("auth", |section| config.auth = auth::auth(section));
     root.table("audit", |section| config.audit = audit(section));
     root.table("tracing", |section| config.tracing = tracing(section));
+    root.table("quotas", |section| config.quotas = quotas::quotas(section));
     root.each("agents", |name, section| {
         if let Some(agent) = agent(name, section) {
             config.agents.insert(name.to_owned(), agent);
@@ -178,6 +181,8 @@ fn agent(name: &str, section: &mut Section<'_, '_>) -> Option<Agent> {
     }
     let mut limits = Limits::DEFAULT;
     section.table("limits", |section| read_limits(section, &mut limits));
+    let mut quotas = Bounds::default();
+    section.table("quotas", |section| quotas = quotas::bounds(section));
     let mut drivers: Vec<Driver> = Vec::new();
     let mut given = 0;
     section.table("driver", |section| {
@@ -210,6 +215,7 @@ fn agent(name: &str, section: &mut Section<'_, '_>) -> Option<Agent> {
         interrupt_expiry: section.duration("interrupt_expiry", true),
         allow_files: section.flag("allow_files").unwrap_or(false),
         limits,
+        quotas,
         tools_from: section.path("tools_from"),
         tools,
         driver: drivers.into_iter().next()?,

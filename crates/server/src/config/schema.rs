@@ -42,8 +42,21 @@ pub const ROOT: &[Key] = &[
     table("auth", AUTH),
     table("audit", &[leaf("enabled"), leaf("rotate_at")]),
     table("tracing", &[leaf("endpoint"), leaf("timeout")]),
+    table(
+        "quotas",
+        &[
+            leaf("open_runs"),
+            leaf("starts_per_minute"),
+            leaf("open_streams"),
+            leaf("stored_bytes"),
+            Key { name: "subjects", kind: Kind::Named(BOUNDS) },
+        ],
+    ),
     Key { name: "agents", kind: Kind::Named(AGENT) },
 ];
+
+const BOUNDS: &[Key] =
+    &[leaf("open_runs"), leaf("starts_per_minute"), leaf("open_streams"), leaf("stored_bytes")];
 
 const SERVER: &[Key] = &[
     leaf("listen"),
@@ -114,6 +127,7 @@ const AGENT: &[Key] = &[
     leaf("allow_files"),
     leaf("allow_config_override"),
     table("limits", LIMITS),
+    table("quotas", BOUNDS),
     leaf("tools_from"),
     Key { name: "tools", kind: Kind::Named(TOOL) },
     table("driver", &[table("process", PROCESS), table("http", HTTP), table("recording", RECORDING)]),

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use causeway_contract::Limits;
 use causeway_engine::gate::Approval;
+use causeway_engine::quota::Bounds;
 
 use super::tools::{Invoke, Schema, Tool};
 use super::units::{show_duration, show_size};
@@ -53,6 +54,10 @@ pub(super) fn show(config: &Config) -> String {
         let _ = writeln!(out, "endpoint = {}", quoted(&endpoint.to_string()));
     }
     let _ = writeln!(out, "timeout = {}", quoted(&show_duration(config.tracing.timeout)));
+    show_bounds(&mut out, "quotas", &config.quotas.subject);
+    for (name, bounds) in &config.quotas.subjects {
+        show_bounds(&mut out, &format!("quotas.subjects.{}", key(name)), bounds);
+    }
     for (name, agent) in &config.agents {
         show_agent(&mut out, &format!("agents.{}", key(name)), agent);
     }
@@ -175,6 +180,7 @@ fn show_agent(out: &mut String, path: &str, agent: &Agent) {
         show_tool(out, &format!("tools.{}", key(name)), tool);
     }
     show_limits(out, path, &agent.limits);
+    show_bounds(out, &format!("{path}.quotas"), &agent.quotas);
     match &agent.driver {
         Driver::Process(process) => show_process(out, path, process),
         Driver::Http(http) => show_http(out, path, http),
@@ -260,6 +266,24 @@ fn show_limits(out: &mut String, path: &str, limits: &Limits) {
     }
     let run = quoted(&show_size(limits.run_bytes));
     let _ = writeln!(out, "run_events = {}\nrun_bytes = {run}", limits.run_events);
+}
+
+/// Nothing for what has no bound: there is no word for "any amount".
+fn show_bounds(out: &mut String, path: &str, bounds: &Bounds) {
+    let count = |count: Option<u64>| count.map(|count| count.to_string());
+    let lines = [
+        ("open_runs", count(bounds.open_runs)),
+        ("starts_per_minute", count(bounds.starts_per_minute)),
+        ("open_streams", count(bounds.open_streams)),
+        ("stored_bytes", bounds.stored_bytes.map(|bytes| quoted(&show_size(bytes)))),
+    ];
+    let mut lines = lines.into_iter().filter_map(|(name, value)| Some((name, value?))).peekable();
+    if lines.peek().is_some() {
+        let _ = writeln!(out, "\n[{path}]");
+    }
+    for (name, value) in lines {
+        let _ = writeln!(out, "{name} = {value}");
+    }
 }
 
 fn show_process(out: &mut String, path: &str, process: &Process) {

@@ -198,8 +198,8 @@ impl Operation {
             if *status == 401 {
                 self = self.with_header(401, "www-authenticate", json!({"type": "string"}));
             }
-            if *status == 503 {
-                self = self.with_header(503, "retry-after", json!({"type": "integer", "minimum": 1}));
+            if [429, 503].contains(status) {
+                self = self.with_header(*status, "retry-after", json!({"type": "integer", "minimum": 1}));
             }
         }
         self
@@ -211,7 +211,7 @@ impl Operation {
             (false, _) => "Problem",
             (true, 401) => "EstablishedUnauthorized",
             (true, 422) => "EstablishedInvalid",
-            (true, 403 | 409) => "EstablishedRefusal",
+            (true, 403 | 409 | 429) => "EstablishedRefusal",
             (true, _) => "EstablishedProblem",
         }
     }

@@ -13,6 +13,9 @@ use crate::routes::query::{EVENTS, PAGE, SDK, WAIT};
 const STORE: &[(u16, &str)] =
     &[(500, "a fault of the gateway; its log names the cause"), (503, "it cannot be done now; try again")];
 
+/// What the owner may have is used up.
+const QUOTA: (u16, &str) = (429, "a quota of the caller is reached; try again after `retry-after`");
+
 /// The body says nothing, but it is read.
 const NOTHING: (u16, &str) = (422, "the body is neither empty nor a JSON object");
 
@@ -32,7 +35,7 @@ fn chat() -> Vec<Operation> {
     vec![
         Operation::post("/api/v1/chat/stream/start", "chat_start", tag, "Start a run and stream it", "ChatStart")
             .stream("the stream of the run; without `x-causeway-run-id` the one frame that tells why there is no run")
-            .fails(&[agent, (409, "the conversation is busy, or waits for an answer"), bad])
+            .fails(&[agent, (409, "the conversation is busy, or waits for an answer"), bad, QUOTA])
             .fails(STORE),
         Operation::post(
             "/api/v1/chat/stream/resume",
@@ -42,7 +45,7 @@ fn chat() -> Vec<Operation> {
             "ChatResume",
         )
         .stream("the stream of the resumed run; without `x-causeway-run-id` the one frame that tells why there is none")
-        .fails(&[agent, (409, "nothing waits, or it was answered already"), bad])
+        .fails(&[agent, (409, "nothing waits, or it was answered already"), bad, QUOTA])
         .fails(STORE),
         Operation::post(
             "/api/v1/chat/stream/cancel",
@@ -58,7 +61,7 @@ fn chat() -> Vec<Operation> {
             .json(200, "ChatAnswer", "what the agent said")
             .with_header(200, "x-causeway-run-id", json!({"type": "string"}))
             .json(400, "ChatFailure", "the agent waits for an answer")
-            .fails(&[agent, (409, "the conversation is busy, or waits for an answer"), bad])
+            .fails(&[agent, (409, "the conversation is busy, or waits for an answer"), bad, QUOTA])
             .json(500, "ChatFailure", "the run failed")
             .json(503, "ChatFailure", "no capacity")
             .fails(STORE),
@@ -96,6 +99,7 @@ fn runs() -> Vec<Operation> {
             (404, "no such agent"),
             (409, "the conversation is busy, or waits for an answer"),
             (422, "the body is not what the route takes, or the key was used with another body"),
+            QUOTA,
         ])
         .fails(STORE),
         Operation::get("/api/v1/runs/{id}", "show_run", tag, "Show a run")
@@ -133,7 +137,7 @@ fn runs() -> Vec<Operation> {
                 "the exact rest of the full stream; the last frame of an event carries its number as `id`",
             )
             .empty(204, "nothing is left")
-            .fails(&[unknown])
+            .fails(&[unknown, QUOTA])
             .fails(STORE),
         Operation::get(
             "/api/v1/runs/{id}/findings",
@@ -176,6 +180,7 @@ fn runs() -> Vec<Operation> {
             unknown,
             (409, "answered already, taken back, expired, or of another revision"),
             (422, "the body is not what the route takes, or does not fit what was asked"),
+            QUOTA,
         ])
         .fails(STORE),
     ]
@@ -240,7 +245,7 @@ fn clients() -> Vec<Operation> {
                 "RunAgentInput",
             )
             .stream("AG-UI events; what only the conversation forbids is RUN_STARTED and RUN_ERROR")
-            .fails(&[agent, (422, "malformed input, or an answer that leaves out or does not fit")])
+            .fails(&[agent, (422, "malformed input, or an answer that leaves out or does not fit"), QUOTA])
             .fails(STORE),
         ),
         warned(
@@ -257,6 +262,7 @@ fn clients() -> Vec<Operation> {
                 agent,
                 (409, "the conversation is busy, or nothing waits"),
                 (422, "malformed input, or an answer that leaves out or does not fit"),
+                QUOTA,
             ])
             .fails(STORE),
         ),
@@ -270,7 +276,7 @@ fn clients() -> Vec<Operation> {
             .query("sdk", "the major of the AI SDK", sdk())
             .stream("parts of a UI message")
             .empty(204, "no run is active")
-            .fails(&[agent, (422, "an id breaks the bounds of ids")])
+            .fails(&[agent, (422, "an id breaks the bounds of ids"), QUOTA])
             .fails(STORE),
         ),
     ]

@@ -11,6 +11,7 @@ use causeway_contract::limits::Limits;
 use causeway_encode::{AguiSpecSse, Options, Protocol};
 use causeway_engine::Error;
 use causeway_engine::engine::StartRun;
+use causeway_store::Refusal;
 use serde_json::Value;
 
 use crate::app::App;
@@ -152,7 +153,9 @@ fn context(fields: &Fields<'_>) -> Result<Option<String>, Problem> {
 /// A word for a failure before there is a run.
 fn code(error: &Error) -> &'static str {
     match error {
-        Error::AtCapacity { .. } | Error::ShuttingDown => "runtime_capacity",
+        Error::AtCapacity { .. } | Error::ShuttingDown | Error::Refused(Refusal::OverQuota(_)) => {
+            "runtime_capacity"
+        }
         _ => "agent_execution_failed",
     }
 }

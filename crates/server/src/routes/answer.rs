@@ -162,9 +162,9 @@ async fn begin(
     caller: &Caller,
     answer: AnswerRun,
 ) -> Result<(causeway_engine::Subscription, causeway_store::model::Run), Error> {
-    let started = app.of(caller).resume(answer).await?;
-    let subscription = app.of(caller).subscribe_client(&started.run_id, None).await?;
-    Ok((subscription, app.of(caller).run(&started.run_id).await?))
+    let subscription = app.of(caller).resume_stream(answer).await?;
+    let run = app.of(caller).run(subscription.run_id()).await?;
+    Ok((subscription, run))
 }
 
 /// Why there is nothing to answer, as far as the newest run of the pair tells.

@@ -9,9 +9,10 @@ use causeway_contract::Limits;
 use causeway_contract::event::EventData;
 use causeway_contract::json::JsonObject;
 use causeway_encode::{Accumulated, Protocol, Seed};
+use causeway_engine::Error;
 use causeway_engine::engine::StartRun;
-use causeway_engine::{Error, Subscription};
-use causeway_store::model::{RunFilter, Status};
+use causeway_store::Refusal;
+use causeway_store::model::{RunFilter, Status, Whose};
 use serde_json::value::RawValue;
 
 use crate::app::App;
@@ -44,7 +45,7 @@ pub async fn start(
     let protocol = protocol(&fields)?;
     let turn = turn(&app, &caller, &fields)?;
     let conversation_id = turn.start.conversation_id.clone();
-    match begin(&app, &caller, turn.start).await {
+    match app.of(&caller).start_stream(turn.start).await {
         Ok(subscription) => Ok(Frames::plain(subscription, conversation_id, protocol, &Seed::default())
             .into_response(&caller, None)),
         Err(error) => match before_a_run(&error) {
@@ -108,7 +109,7 @@ pub async fn invoke(
     let failure = |status: StatusCode, sentence: &str| {
         json_response(status, closing(Object::new().flag("success", false).text("error", sentence)))
     };
-    let mut subscription = match begin(&app, &caller, start).await {
+    let mut subscription = match app.of(&caller).start_stream(start).await {
         Ok(subscription) => subscription,
         Err(error) => {
             return match before_a_run(&error) {
@@ -236,11 +237,6 @@ fn context(client: Option<&str>, trace_id: Option<&str>) -> Option<String> {
     Some(format!("{},{}", client.strip_suffix('}').unwrap_or(client), added.trim_start_matches('{')))
 }
 
-async fn begin(app: &App, caller: &Caller, start: StartRun) -> Result<Subscription, Error> {
-    let started = app.of(caller).start(start).await?;
-    app.of(caller).subscribe_client(&started.run_id, None).await
-}
-
 pub(super) fn known_agent(app: &App, caller: &Caller, id: &str) -> Result<(), Problem> {
     app.of(caller).agent(id).map_err(|error| refused(&error))
 }
@@ -248,6 +244,7 @@ pub(super) fn known_agent(app: &App, caller: &Caller, id: &str) -> Result<(), Pr
 /// The sentence for a failure before a run exists; `None` for what is told before any stream starts.
 pub(super) fn before_a_run(error: &Error) -> Option<&'static str> {
     match error {
+        Error::Refused(Refusal::OverQuota(over)) if over.whose == Whose::Agent => Some(NO_CAPACITY),
         Error::UnknownAgent { .. }
         | Error::FilesNotAllowed { .. }
         | Error::DoesNotFit(_)

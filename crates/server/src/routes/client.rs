@@ -249,12 +249,12 @@ pub enum Request {
 /// # Errors
 /// What the engine says.
 pub async fn begin(app: &App, caller: &Caller, request: Request) -> Result<(Subscription, Run), Error> {
-    let started = match request {
-        Request::Start(start) => app.of(caller).start(*start).await?,
-        Request::Answer(answer) => app.of(caller).resume(*answer).await?,
+    let subscription = match request {
+        Request::Start(start) => app.of(caller).start_stream(*start).await?,
+        Request::Answer(answer) => app.of(caller).resume_stream(*answer).await?,
     };
-    let subscription = app.of(caller).subscribe_client(&started.run_id, None).await?;
-    Ok((subscription, app.of(caller).run(&started.run_id).await?))
+    let run = app.of(caller).run(subscription.run_id()).await?;
+    Ok((subscription, run))
 }
 
 /// What the clients of a format have seen before this run: the stored seed and, where a conversation is one history

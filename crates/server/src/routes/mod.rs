@@ -18,6 +18,7 @@ pub mod ui_message;
 use axum::http::StatusCode;
 use causeway_engine::Error;
 use causeway_store::Refusal;
+use causeway_store::model::Whose;
 
 use crate::problem::Problem;
 
@@ -127,6 +128,14 @@ pub(crate) fn store_refused(refusal: &Refusal) -> Problem {
             "idempotency_key_reused",
             "the idempotency key was used with another request; take a new one",
         ),
+        Refusal::OverQuota(over) => match over.whose {
+            Whose::Owner => Problem::new(StatusCode::TOO_MANY_REQUESTS, "quota_exceeded", over.to_string()),
+            Whose::Agent => {
+                Problem::new(StatusCode::SERVICE_UNAVAILABLE, "agent_quota_exceeded", over.to_string())
+            }
+        }
+        .action("retry")
+        .retry_after(over.retry_after),
         other => {
             tracing::error!(refusal = %other, "the store refused what the engine should not have asked");
             Problem::internal()

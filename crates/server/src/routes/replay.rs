@@ -49,7 +49,7 @@ pub async fn stream(
     }
     // Where the format has no state the log is read from the cursor on.
     let from = if protocol.is_stateless() { after } else { None };
-    let subscription = app.of(&caller).subscribe(&run.run_id, from).await.map_err(|error| refused(&error))?;
+    let subscription = app.of(&caller).subscribe(&run, from).await.map_err(|error| refused(&error))?;
     let seed = seen_before(&app, &caller, &run, protocol).await?;
     let options = options.resumed(run.resumed_from.is_some());
     let mut frames = Frames::for_client(subscription, run.conversation_id, protocol, &seed, &options)

@@ -88,8 +88,7 @@ pub async fn reconnect(
         *response.status_mut() = StatusCode::NO_CONTENT;
         return Ok(response);
     };
-    let subscription =
-        app.of(&caller).subscribe_client(&run.run_id, None).await.map_err(|error| refused(&error))?;
+    let subscription = app.of(&caller).subscribe_client(&run, None).await.map_err(|error| refused(&error))?;
     client::stream(&app, &caller, (subscription, run), Protocol::UiMessage, options, Warnings::default())
         .await
 }
