@@ -61,15 +61,13 @@ fn a_file_of_a_newer_version_is_refused_untouched() {
     drop(SqliteStore::open(options(dir.path())).unwrap());
     let file = dir.path().join("causeway.db");
     let connection = rusqlite::Connection::open(&file).unwrap();
-    connection.pragma_update(None, "user_version", 9).unwrap();
+    connection.pragma_update(None, "user_version", 99).unwrap();
     connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
     drop(connection);
     let before = fs::read(&file).unwrap();
     let refused = trouble(SqliteStore::open(options(dir.path())));
-    assert_eq!(
-        (refused.cause, refused.detail.as_str()),
-        (Cause::NewerSchema, "schema 9, this version reads up to 2")
-    );
+    assert_eq!(refused.cause, Cause::NewerSchema);
+    assert!(refused.detail.starts_with("schema 99, this version reads up to "), "{}", refused.detail);
     assert_eq!(trouble(SqliteStore::open_read_only(dir.path())).cause, Cause::NewerSchema);
     assert!(fs::read(&file).unwrap() == before, "the file was changed");
 }
