@@ -17,6 +17,9 @@ scripts/chaos.sh "${SOAK_CHAOS_SECONDS:-600}" | tee target/chaos.log
 
 CAUSEWAY_BIN="$causeway" scripts/schemathesis.sh "${SOAK_SCHEMATHESIS_EXAMPLES:-500}" "$RANDOM" | tee target/schemathesis.log
 
+CAUSEWAY_STALLED_LONG=1 cargo test --release --locked --package causeway-cli --test attacks stalled_readers -- --nocapture \
+    2>&1 | tee target/stalled.log
+
 {
     printf '# Soak\n\nMade by `make soak` on %s cores (%s), %s. The gateway and all its clients share the cores.\n' \
         "$(nproc)" "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(date -u +%Y-%m-%d)"
@@ -27,6 +30,7 @@ CAUSEWAY_BIN="$causeway" scripts/schemathesis.sh "${SOAK_SCHEMATHESIS_EXAMPLES:-
     printf '\n```text\n%s\n```\n' "$(grep -E '^(seed|control|recording driver|live deepagents worker|failpoints|SKIPPED|[0-9,]+ kills)' target/crash.log)"
     printf '\n## Chaos\n\nThe chaos rig ([durability](durability.md#the-chaos-rig)): three gateways on one PostgreSQL, killed, stopped, cut off, their clocks set, the database killed and restarted.\n'
     printf '\n```text\n%s\n```\n' "$(grep -E '^(seed|control|SKIPPED|3 gateways|[0-9,]+ acknowledged)' target/chaos.log)"
+    printf '\n## Stalled readers\n\n```text\n%s\n```\n' "$(grep -E '^stalled readers' target/stalled.log)"
     printf '\n## Requests from the OpenAPI document\n\n```text\n%s\n```\n' "$(grep -E '^(Seed|SKIPPED|schemathesis|  [0-9,]+ generated)' target/schemathesis.log)"
 } > "$out"
 grep -E '^([0-9,]+ kills|seed)' target/crash.log | sort -u

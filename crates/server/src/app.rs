@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 use crate::auth::{Auth, Caller, Turned, url};
 use crate::config;
-use crate::guard::Guard;
+use crate::guard::{self, Guard};
 use crate::metrics::{Metrics, known};
 use crate::problem::{Problem, json_response};
 use crate::refusal::{self, Nobody, Refused, Watch};
@@ -210,8 +210,9 @@ async fn around(State(app): State<App>, mut request: Request, next: Next) -> Res
             (response, caller)
         }
         Err(Turned { problem, reason, credential }) => {
-            // A body of another type is a slip, not an attempt.
-            let access = problem.status != StatusCode::UNSUPPORTED_MEDIA_TYPE;
+            // A body of another type, a head too large: slips, not attempts.
+            let slips = [StatusCode::UNSUPPORTED_MEDIA_TYPE, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE];
+            let access = !slips.contains(&problem.status);
             let response = (*problem).into_response();
             if access {
                 about(&response, None, reason, credential.as_deref());
@@ -290,6 +291,7 @@ async fn admitted(
     route: Option<&str>,
     probe: bool,
 ) -> Result<Option<Caller>, Turned> {
+    guard::check_size(method, uri, headers, app.settings.max_head)?;
     url::check(uri)?;
     // Probes come with whatever Host the prober likes and tell nothing about runs.
     if !probe {

@@ -27,6 +27,7 @@ use crate::auth::{Auth, system_clock};
 use crate::config::{self, Config, EnvValue, StoreKind, secret};
 use crate::failpoint::{self, hit};
 use crate::listen;
+use crate::wire::Patience;
 
 /// How long the collector of traces gets for the last spans.
 const TRACE_GRACE: Duration = Duration::from_secs(2);
@@ -153,18 +154,24 @@ impl Gateway {
     /// it, and connections are closed.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
         let limits = listen::Limits {
-            header_timeout: self.settings.header_timeout,
+            patience: Patience {
+                head: self.settings.header_timeout,
+                idle: self.settings.idle_timeout,
+                write: self.settings.write_timeout,
+            },
+            max_head: usize::try_from(self.settings.max_head).unwrap_or(usize::MAX),
             max_connections: self.settings.max_connections,
             grace: CONNECTION_GRACE,
         };
         let grace = self.settings.shutdown_grace;
-        let router = App::new(self.engine.clone(), self.settings).auth(self.auth).router();
+        let app = App::new(self.engine.clone(), self.settings).auth(self.auth);
+        let (metrics, router) = (Arc::clone(&app.metrics), app.router());
         let stop = async {
             stop.await;
             tracing::info!("shutting down: no new runs, active ones are ended");
             self.engine.shutdown(grace).await;
         };
-        listen::serve(self.listener, router, limits, stop).await;
+        listen::serve(self.listener, router, metrics, limits, stop).await;
         self.engine.tracer().flush(TRACE_GRACE).await;
         if let Some(audit) = self.engine.audit() {
             audit.note(Act::new(Action::GatewayStopped));

@@ -12,6 +12,27 @@ use crate::problem::Problem;
 /// The methods of the routes that change something.
 pub const CHANGING: [Method; 2] = [Method::POST, Method::DELETE];
 
+/// Checks the size of a head: what was read at once may be larger than the reader's bound.
+///
+/// # Errors
+/// 431 above `max` bytes.
+pub fn check_size(method: &Method, uri: &Uri, headers: &HeaderMap, max: u64) -> Result<(), Problem> {
+    /// Blanks, version and line ends of the first line; colon, blank and line end of each other.
+    const LINE: usize = 12;
+    const HEADER: usize = 4;
+    let target = uri.path().len() + uri.query().map_or(0, |query| query.len() + 1);
+    let fields: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + HEADER).sum();
+    let bytes = method.as_str().len() + target + LINE + fields;
+    if u64::try_from(bytes).is_ok_and(|bytes| bytes <= max) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+        "head_too_large",
+        format!("the head of the request is larger than {max} bytes (server.max_head)"),
+    ))
+}
+
 /// The configured names, ready to compare.
 #[derive(Clone, Debug, Default)]
 pub struct Guard {

@@ -21,3 +21,4 @@ mod scope;
 mod sources;
 mod stream;
 pub mod view;
+pub mod wire;

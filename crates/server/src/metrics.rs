@@ -18,6 +18,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::wire::Late;
+
 /// Seconds until the head of an answer: 1 ms to a minute.
 const ANSWERS: [f64; 13] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0];
 
@@ -52,6 +54,20 @@ pub const METRICS: &[Described] = &[
         unit: "",
         labels: &[("code", "codes of [errors.md](errors.md)")],
         help: "Requests that were refused",
+    },
+    Described {
+        name: "causeway_connections",
+        kind: Kind::Gauge,
+        unit: "",
+        labels: &[],
+        help: "Connections of clients that are open",
+    },
+    Described {
+        name: "causeway_connections_cut_total",
+        kind: Kind::Counter,
+        unit: "",
+        labels: &[("why", "`head`, `idle`, `write`")],
+        help: "Connections that were cut off because they kept the gateway waiting",
     },
     Described {
         name: "causeway_replays_total",
@@ -124,12 +140,38 @@ struct OfBuild {
     version: &'static str,
 }
 
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct OfCut {
+    why: &'static str,
+}
+
+/// One connection among those that are open; counted out when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    open: Gauge,
+    cut: Family<OfCut, Counter>,
+}
+
+impl Connection {
+    pub(crate) fn cut_off(&self, late: Late) {
+        self.cut.get_or_create(&OfCut { why: late.as_str() }).inc();
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.open.dec();
+    }
+}
+
 /// The counters of the gateway, and the registry of all.
 pub struct Metrics {
     registry: Registry,
     requests: Family<OfRequest, Counter>,
     responses: Family<OfRoute, Histogram, fn() -> Histogram>,
     refusals: Family<OfCode, Counter>,
+    connections: Gauge,
+    cut: Family<OfCut, Counter>,
     replays: Counter,
     up: Gauge,
     low_disk: Gauge,
@@ -171,6 +213,8 @@ impl Metrics {
             requests: Family::default(),
             responses: Family::new_with_constructor(|| Histogram::new(ANSWERS)),
             refusals: Family::default(),
+            connections: Gauge::default(),
+            cut: Family::default(),
             replays: Counter::default(),
             up: Gauge::default(),
             low_disk: Gauge::default(),
@@ -187,6 +231,8 @@ impl Metrics {
         register_from(into, METRICS, "causeway_http_requests_total", metrics.requests.clone());
         register_from(into, METRICS, "causeway_http_response_seconds", metrics.responses.clone());
         register_from(into, METRICS, "causeway_http_refusals_total", metrics.refusals.clone());
+        register_from(into, METRICS, "causeway_connections", metrics.connections.clone());
+        register_from(into, METRICS, "causeway_connections_cut_total", metrics.cut.clone());
         register_from(into, METRICS, "causeway_replays_total", metrics.replays.clone());
         register_from(into, METRICS, "causeway_store_up", metrics.up.clone());
         register_from(into, METRICS, "causeway_store_low_disk", metrics.low_disk.clone());
@@ -196,6 +242,12 @@ impl Metrics {
         metrics.shared.register(into);
         engine.register_metrics(into);
         Self { registry, ..metrics }
+    }
+
+    /// A connection was taken.
+    pub(crate) fn connection(&self) -> Connection {
+        self.connections.inc();
+        Connection { open: self.connections.clone(), cut: self.cut.clone() }
     }
 
     /// A request was answered. `refused` is the code of its problem.

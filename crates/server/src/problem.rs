@@ -180,6 +180,7 @@ mod tests {
         ("UNSUPPORTED_MEDIA_TYPE", "415"),
         ("UNPROCESSABLE_ENTITY", "422"),
         ("TOO_MANY_REQUESTS", "429"),
+        ("REQUEST_HEADER_FIELDS_TOO_LARGE", "431"),
         ("INTERNAL_SERVER_ERROR", "500"),
         ("SERVICE_UNAVAILABLE", "503"),
     ];

@@ -56,10 +56,16 @@ pub struct Server {
     pub origins: Vec<String>,
     /// The largest request body.
     pub max_body: u64,
+    /// The largest request head, in bytes.
+    pub max_head: u64,
     /// How long a client may take to send its request head.
     pub header_timeout: Duration,
     /// How long a client may take to send its request body.
     pub body_timeout: Duration,
+    /// How long a connection is kept without a request.
+    pub idle_timeout: Duration,
+    /// How long a client may take none of the bytes that it is sent.
+    pub write_timeout: Duration,
     /// The pause after which a quiet stream gets a comment.
     pub keep_alive: Duration,
     /// How long running turns get to end when the gateway is asked to stop.
@@ -77,8 +83,11 @@ impl Default for Server {
             hosts: Vec::new(),
             origins: Vec::new(),
             max_body: 2 << 20,
+            max_head: 64 << 10,
             header_timeout: Duration::from_secs(15),
             body_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(60),
+            write_timeout: Duration::from_secs(30),
             keep_alive: Duration::from_secs(15),
             shutdown_grace: Duration::from_secs(10),
             max_connections: 4096,

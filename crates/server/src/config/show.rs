@@ -24,14 +24,17 @@ pub(super) fn show(config: &Config) -> String {
     // Writing to a String cannot fail.
     let _ = writeln!(
         out,
-        "[server]\nlisten = {}\nhosts = {}\norigins = {}\nmax_body = {}\nheader_timeout = {}\nbody_timeout = {}\n\
-         keep_alive = {}\nshutdown_grace = {}\nmax_connections = {}\ninspector = {}\n\n[store]\nkind = {}\npath = {}\n",
+        "[server]\nlisten = {}\nhosts = {}\norigins = {}\nmax_body = {}\nmax_head = {}\nheader_timeout = {}\nbody_timeout = {}\n\
+         idle_timeout = {}\nwrite_timeout = {}\nkeep_alive = {}\nshutdown_grace = {}\nmax_connections = {}\ninspector = {}\n\n[store]\nkind = {}\npath = {}\n",
         quoted(&server.listen.to_string()),
         list(&server.hosts),
         list(&server.origins),
         quoted(&show_size(server.max_body)),
+        quoted(&show_size(server.max_head)),
         quoted(&show_duration(server.header_timeout)),
         quoted(&show_duration(server.body_timeout)),
+        quoted(&show_duration(server.idle_timeout)),
+        quoted(&show_duration(server.write_timeout)),
         quoted(&show_duration(server.keep_alive)),
         quoted(&show_duration(server.shutdown_grace)),
         server.max_connections,

@@ -110,7 +110,9 @@ impl Operation {
         summary: &'static str,
     ) -> Self {
         let (parameters, answers, headers) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        Self { method, path, id, summary, tag, parameters, body: None, answers, headers, open: false }
+        let bare =
+            Self { method, path, id, summary, tag, parameters, body: None, answers, headers, open: false };
+        bare.fails(&[(431, "the head of the request is larger than `server.max_head`")])
     }
 
     fn changing(

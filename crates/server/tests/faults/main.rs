@@ -12,6 +12,7 @@ use causeway_contract::id::Name;
 use causeway_engine::Engine;
 use causeway_engine::config::{AgentConfig, Driver, Pace, RecordingConfig, Settings};
 use causeway_server::app::App;
+use causeway_server::wire::Patience;
 use causeway_server::{config, listen};
 use causeway_store::error::Cause;
 use causeway_store::faulty::{Fault, FaultyStore, On};
@@ -49,13 +50,16 @@ impl Serving {
             let engine = Engine::open(settings, vec![agent], shared).await.unwrap();
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
-            let router = App::new(engine.clone(), config::Server::default()).router();
+            let app = App::new(engine.clone(), config::Server::default());
+            let (metrics, router) = (Arc::clone(&app.metrics), app.router());
+            let long = Duration::from_secs(10);
             let limits = listen::Limits {
-                header_timeout: Duration::from_secs(10),
+                patience: Patience { head: long, idle: long, write: long },
+                max_head: 64 << 10,
                 max_connections: 64,
                 grace: Duration::from_secs(1),
             };
-            tokio::spawn(listen::serve(listener, router, limits, std::future::pending()));
+            tokio::spawn(listen::serve(listener, router, metrics, limits, std::future::pending()));
             (engine, address)
         });
         Self { client: Client::new(address), store, engine, runtime, _data: data }
