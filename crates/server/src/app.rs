@@ -269,6 +269,9 @@ fn shaped(mut response: Response<Body>, path: &str, request_id: &str) -> Respons
     for (name, value) in &headers {
         response.headers_mut().entry(name).or_insert_with(|| value.clone());
     }
+    if let Some(seconds) = problem.retry_after {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
     if problem.status == StatusCode::SERVICE_UNAVAILABLE {
         // Whoever knows better has said so already.
         response.headers_mut().entry(header::RETRY_AFTER).or_insert(HeaderValue::from_static("1"));

@@ -2,6 +2,8 @@
 //!
 //! Refuses free text from below: every sentence here or passed in is ours, and none holds content of a run.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
@@ -22,17 +24,33 @@ pub struct Problem {
     pub field: Option<&'static str>,
     /// The code under which the established routes say it, whose clients know a few; the own code is then the reason.
     pub established: Option<&'static str>,
+    /// The seconds after which the same request may be taken, where that is known.
+    pub retry_after: Option<u64>,
 }
 
 impl Problem {
     /// A problem that concerns no single field.
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), action: "fix_request", field: None, established: None }
+        Self {
+            status,
+            code,
+            message: message.into(),
+            action: "fix_request",
+            field: None,
+            established: None,
+            retry_after: None,
+        }
     }
 
     /// The same with what to do about it.
     pub fn action(mut self, action: &'static str) -> Self {
         self.action = action;
+        self
+    }
+
+    /// The same with the time after which it may be taken, told in whole seconds, at least one.
+    pub fn retry_after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).max(1));
         self
     }
 

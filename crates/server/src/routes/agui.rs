@@ -153,6 +153,7 @@ fn context(fields: &Fields<'_>) -> Result<Option<String>, Problem> {
 fn code(error: &Error) -> &'static str {
     match error {
         Error::AtCapacity { .. } | Error::ShuttingDown => "runtime_capacity",
+        Error::HarnessUnavailable { .. } => "harness_unavailable",
         _ => "agent_execution_failed",
     }
 }
