@@ -203,8 +203,8 @@ pub enum TurnInput {
 }
 
 /// Shows what kind of input it is, never what it says.
-impl std::fmt::Debug for TurnInput {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for TurnInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Message { text, .. } => write!(f, "Message(<{} bytes>)", text.len()),
             Self::Resume(value) => write!(f, "Resume(<{} bytes>)", value.len()),

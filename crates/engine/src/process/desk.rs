@@ -131,11 +131,6 @@ impl Place {
         self.desk.with(|state, _| state.admission.rest(self.ticket, asked))
     }
 
-    /// The worker was told to leave.
-    pub fn leave(&self) {
-        self.desk.leave(self.ticket);
-    }
-
     /// The worker came up: whether starts are tried again with that.
     pub fn started(&self) -> bool {
         self.desk.with(|state, _| state.admission.started())
