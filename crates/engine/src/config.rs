@@ -176,6 +176,14 @@ pub struct ProcessConfig {
     pub cancel_grace: Duration,
     /// Workers of this agent at once.
     pub max_workers: usize,
+    /// Turns that may wait for a worker while all are busy; 0: none does.
+    pub max_queue: usize,
+    /// How long a turn waits for a worker.
+    pub queue_timeout: Duration,
+    /// Failed starts of workers in a row after which none is tried for [`circuit_open`](Self::circuit_open); 0: the next is always tried.
+    pub circuit_failures: u32,
+    /// For how long none is tried; then one is, and the others wait for how it ends.
+    pub circuit_open: Duration,
     /// What the environment holds besides `PATH`, `HOME` and `LANG`; may hold secrets.
     pub env: BTreeMap<String, String>,
 }
@@ -190,6 +198,10 @@ impl ProcessConfig {
             start_timeout: Duration::from_secs(30),
             cancel_grace: Duration::from_secs(5),
             max_workers: 16,
+            max_queue: 16,
+            queue_timeout: Duration::from_secs(30),
+            circuit_failures: 5,
+            circuit_open: Duration::from_secs(30),
             env: BTreeMap::new(),
         }
     }
@@ -205,6 +217,10 @@ impl fmt::Debug for ProcessConfig {
             .field("start_timeout", &self.start_timeout)
             .field("cancel_grace", &self.cancel_grace)
             .field("max_workers", &self.max_workers)
+            .field("max_queue", &self.max_queue)
+            .field("queue_timeout", &self.queue_timeout)
+            .field("circuit_failures", &self.circuit_failures)
+            .field("circuit_open", &self.circuit_open)
             .field("env", &self.env.keys())
             .finish_non_exhaustive()
     }

@@ -1,11 +1,15 @@
 //! What the engine may answer instead of doing it.
 
+use std::time::Duration;
+
 use causeway_adapter::turn::AnswerError;
 use causeway_contract::event::Sequence;
+use causeway_contract::id::Name;
 use causeway_store::error::{Misuse, Refusal, Unavailable};
 
 use crate::answer::Misfit;
 use crate::audit;
+use crate::harness::NoRoom;
 
 /// Why the engine did not do it. Texts name ids and causes, never content.
 #[non_exhaustive]
@@ -23,11 +27,19 @@ pub enum Error {
         /// The agent.
         id: String,
     },
-    /// All workers that the agent may have are busy. There is no run.
+    /// All workers that the agent may have are busy, and no more turns may wait for one. There is no run.
     #[error("all workers of agent {id} are busy")]
     AtCapacity {
         /// The agent.
         id: String,
+    },
+    /// The last workers of the agent did not start, so none is tried for a while. There is no run.
+    #[error("the workers of agent {id} do not start")]
+    HarnessUnavailable {
+        /// The agent.
+        id: String,
+        /// After this one is tried again.
+        retry_after: Duration,
     },
     /// The answer does not fit its interrupt. Nothing was written.
     #[error(transparent)]
@@ -61,6 +73,15 @@ pub enum Error {
 }
 
 impl Error {
+    /// A start for which the agent has no worker.
+    pub(crate) fn no_room(id: &Name<'_>, why: NoRoom) -> Self {
+        let id = id.to_string();
+        match why {
+            NoRoom::Busy => Self::AtCapacity { id },
+            NoRoom::Unavailable { retry_after } => Self::HarnessUnavailable { id, retry_after },
+        }
+    }
+
     /// Refuses a cursor beyond the last event of a run, whether it goes on or not.
     ///
     /// # Errors

@@ -2,6 +2,8 @@
 //!
 //! Refuses translation: items are bytes here, the adapter reads them. A driver never talks to store or client.
 
+use std::any::Any;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,10 +33,15 @@ pub trait Harness: Send + Sync + 'static {
     /// through [`Session::next`].
     fn begin(&self, turn: Turn) -> Box<dyn Session>;
 
-    /// Whether a turn that began now would find a worker, as far as can be told. Where not, a start is refused before
-    /// there is a run; a turn that finds none all the same fails with [`Failure::Capacity`].
-    fn has_room(&self) -> bool {
-        true
+    /// Asks for a worker for a turn before its run is opened: where there will be none, the start is refused and there is
+    /// no run. The claim is kept until the turn is over, however it ends; dropping it gives back what the turn did not take up.
+    ///
+    /// # Errors
+    /// Why there will be none. A turn that is begun without a claim may find none either; it fails with
+    /// [`Failure::Capacity`] or [`Failure::HarnessUnavailable`].
+    fn admit(&self, ask: &Ask<'_>) -> Result<Claim, NoRoom> {
+        let _ = ask;
+        Ok(Claim::default())
     }
 
     /// How long a cancelled turn gets to hand over its state before it is stopped by force.
@@ -61,6 +68,48 @@ pub trait Harness: Send + Sync + 'static {
     }
 }
 
+/// A turn for which a worker is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a> {
+    /// Whose conversation it is.
+    pub owner: &'a Owner,
+    /// The conversation: a worker that it has need not be started.
+    pub conversation_id: &'a ConversationId<'static>,
+    /// The run that is about to be opened; [`Turn::run_id`] will be the same.
+    pub run_id: &'a RunId<'static>,
+}
+
+/// A turn's claim to a worker. Dropping it gives back what the turn did not take up.
+#[derive(Default)]
+pub struct Claim {
+    guard: Option<Box<dyn Any + Send + Sync>>,
+}
+
+impl Claim {
+    /// One that is given back by dropping this.
+    pub fn new(guard: impl Any + Send + Sync) -> Self {
+        Self { guard: Some(Box::new(guard)) }
+    }
+}
+
+impl fmt::Debug for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Claim").field("guarded", &self.guard.is_some()).finish()
+    }
+}
+
+/// Why a turn would find no worker.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum NoRoom {
+    /// All workers are busy, and no more turns may wait for one.
+    Busy,
+    /// The last workers did not start, so none is tried for a while.
+    Unavailable {
+        /// After this one is tried again.
+        retry_after: Duration,
+    },
+}
+
 /// Worker processes of an agent.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Workers {
@@ -70,6 +119,35 @@ pub struct Workers {
     pub started: u64,
     /// How many of them for a conversation whose worker before died, or had to be ended by force.
     pub restarted: u64,
+    /// Turns that wait for one.
+    pub waiting: usize,
+    /// Turns that got none.
+    pub refused: Refused,
+    /// Whether starts are tried.
+    pub circuit: Circuit,
+}
+
+/// How many turns got no worker.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Refused {
+    /// All were busy, and the queue was full.
+    pub full: u64,
+    /// They waited in vain.
+    pub late: u64,
+    /// None was tried, since the last did not start.
+    pub unavailable: u64,
+}
+
+/// Whether workers are started.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Circuit {
+    /// They are.
+    #[default]
+    Closed,
+    /// The last did not start; one is being tried, or the next will be.
+    HalfOpen,
+    /// The last did not start, and none is tried for a while.
+    Open,
 }
 
 /// What a driver needs to know to start a turn.
@@ -125,8 +203,8 @@ pub enum TurnInput {
 }
 
 /// Shows what kind of input it is, never what it says.
-impl std::fmt::Debug for TurnInput {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for TurnInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Message { text, .. } => write!(f, "Message(<{} bytes>)", text.len()),
             Self::Resume(value) => write!(f, "Resume(<{} bytes>)", value.len()),

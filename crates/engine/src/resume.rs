@@ -24,7 +24,7 @@ use crate::coordinator::seed::Remains;
 use crate::engine::{Engine, Inner, Started};
 use crate::error::Error;
 use crate::failpoint::{self, hit};
-use crate::harness::{Turn, TurnInput};
+use crate::harness::{Ask, Claim, Turn, TurnInput};
 use crate::origin::Origin;
 use crate::repair::{PAGE, WIDE};
 use crate::start::{self, Consumed, Driven, Plan};
@@ -253,9 +253,13 @@ async fn resume(inner: &Arc<Inner>, request: AnswerRun) -> Result<Started, Error
     let edits = agent.translator.edits(private, &request.answer);
     answer::check_edits(&asked.request, &edits, &agent.config.schemas, &agent.config.limits)?;
     // An answer must not be used up for want of a worker. Where it is too late, the store knows whether it is the same.
-    if open.is_ok() && !agent.harness.has_room() {
-        return Err(Error::AtCapacity { id: agent.config.id.to_string() });
-    }
+    let run_id = clock::new_run_id();
+    let conversation_id = &interrupt.conversation_id;
+    let claim = match agent.harness.admit(&Ask { owner: &request.owner, conversation_id, run_id: &run_id }) {
+        Ok(claim) => claim,
+        Err(why) if open.is_ok() => return Err(Error::no_room(&agent.config.id, why)),
+        Err(_) => Claim::default(),
+    };
     let remains = remains(inner, &interrupt).await?;
     let seed = remains.seed(&request.answer).to_json();
     let turn = AdapterTurn::Resume(Resume {
@@ -276,6 +280,8 @@ async fn resume(inner: &Arc<Inner>, request: AnswerRun) -> Result<Started, Error
     let (owner, route) = (request.owner.clone(), request.route);
     let decided = answer::in_short(&shown);
     let plan = Plan {
+        run_id,
+        claim,
         owner: request.owner,
         conversation_id: interrupt.conversation_id,
         turn,

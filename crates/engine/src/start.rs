@@ -29,7 +29,7 @@ use crate::error::Error;
 use crate::failpoint::{self, hit};
 use crate::feed::Feed;
 use crate::gate::Gate;
-use crate::harness::{Offer, Turn, TurnInput};
+use crate::harness::{Ask, Claim, Offer, Turn, TurnInput};
 use crate::metrics::{Operation, Watch};
 use crate::origin::Origin;
 use crate::repair::{Lost, backoff};
@@ -40,6 +40,9 @@ const FORGET_AT_ONCE: usize = 64;
 
 /// A run to be begun: what its row says and what its harness is told.
 pub(crate) struct Plan {
+    pub run_id: RunId<'static>,
+    /// What the run has of the agent's workers.
+    pub claim: Claim,
     pub owner: Owner,
     pub conversation_id: ConversationId<'static>,
     /// For the adapter.
@@ -76,11 +79,19 @@ pub(crate) async fn start(inner: &Arc<Inner>, request: StartRun) -> Result<Start
     if request.files.is_some() && !agent.config.allow_files {
         return Err(Error::FilesNotAllowed { id: request.agent_id.to_string() });
     }
-    if !agent.harness.has_room() && store_would_open(inner, &request).await? {
-        return Err(Error::AtCapacity { id: request.agent_id.to_string() });
-    }
+    let run_id = clock::new_run_id();
+    let ask = Ask { owner: &request.owner, conversation_id: &request.conversation_id, run_id: &run_id };
+    let claim = match agent.harness.admit(&ask) {
+        Ok(claim) => claim,
+        Err(why) if store_would_open(inner, &request).await? => {
+            return Err(Error::no_room(&agent.config.id, why));
+        }
+        Err(_) => Claim::default(),
+    };
     let asked: HashMap<&str, &str> = HashMap::from([("message", request.message.as_str())]);
     let plan = Plan {
+        run_id,
+        claim,
         owner: request.owner,
         conversation_id: request.conversation_id,
         turn: AdapterTurn::Start,
@@ -101,9 +112,20 @@ pub(crate) async fn begin(
     agent: Arc<Agent>,
     plan: Plan,
 ) -> Result<Started, Error> {
-    let Plan { owner, conversation_id, turn, request, seed, idempotency, input, traceparent, answers } = plan;
+    let Plan {
+        run_id,
+        claim,
+        owner,
+        conversation_id,
+        turn,
+        request,
+        seed,
+        idempotency,
+        input,
+        traceparent,
+        answers,
+    } = plan;
     let quota = inner.quotas.of_run(inner.store.as_ref(), &owner, &agent.config).await?;
-    let run_id = clock::new_run_id();
     let verdicts = agent.translator.verdicts(&turn);
     let opening = agent.translator.open(turn)?;
     inner.metrics.take_tally();
@@ -243,6 +265,7 @@ pub(crate) async fn begin(
         undriven.driven();
         hit(failpoint::DRIVEN);
         drive.run(first).await;
+        drop(claim);
         drop(driven);
     });
     Ok(Started { run_id, replayed: false })

@@ -1,5 +1,4 @@
-//! The driver `process` against real processes that behave, and misbehave, as they are told (`workers/fake.py`). It is one piece,
-//! since every test stands on the same rig.
+//! The driver `process` against real processes that behave, and misbehave, as they are told (`workers/fake.py`).
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -7,135 +6,19 @@
     reason = "helpers of tests may fail the test"
 )]
 
+#[path = "support/fake.rs"]
+mod fake;
+
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use causeway_contract::id::{ConversationId, Name, Reference, RunId};
-use causeway_engine::config::{ProcessConfig, Scope};
+use causeway_contract::id::Reference;
+use causeway_engine::config::Scope;
 use causeway_engine::failure::Failure;
-use causeway_engine::harness::{Harness, Item, Session, Trouble, Turn, TurnEnd, TurnInput};
-use causeway_engine::process::{Demand, Process};
-use causeway_store::model::Owner;
-use tempfile::TempDir;
+use causeway_engine::harness::{Harness, Item, Trouble, TurnEnd, TurnInput};
 
-/// No wait in these tests is longer.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-/// A driver over the fake worker, and its folder.
-struct Rig {
-    dir: TempDir,
-    process: Process,
-}
-
-impl Rig {
-    fn new(start: &str) -> Self {
-        Self::with(start, |_| {})
-    }
-
-    fn with(start: &str, change: impl FnOnce(&mut ProcessConfig)) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let process = driver(dir.path(), start, change);
-        Self { dir, process }
-    }
-
-    async fn play(&self, turn: Turn) -> (Vec<String>, TurnEnd) {
-        let mut session = self.process.begin(turn);
-        drain(session.as_mut()).await
-    }
-
-    async fn end_of(&self, text: &str) -> TurnEnd {
-        self.play(message("c", text)).await.1
-    }
-
-    fn records(&self) -> Vec<PathBuf> {
-        files(self.dir.path(), "pid")
-    }
-}
-
-fn driver(dir: &Path, start: &str, change: impl FnOnce(&mut ProcessConfig)) -> Process {
-    driver_of(dir, start, true, change)
-}
-
-fn driver_of(dir: &Path, start: &str, restore: bool, change: impl FnOnce(&mut ProcessConfig)) -> Process {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/workers/fake.py");
-    let command = [python(), script, start, "{data_dir}/{agent}/{conversation}.{epoch}"];
-    let mut config = ProcessConfig::new(command.map(str::to_owned).to_vec());
-    config.env.insert("REQUESTS".to_owned(), dir.join("requests").to_str().unwrap().to_owned());
-    config.env.insert("FLOODED".to_owned(), dir.join("flooded").to_str().unwrap().to_owned());
-    change(&mut config);
-    let demand = Demand { agent_id: "helper".to_owned(), harness_id: "deepagents".to_owned(), restore };
-    Process::new(demand, config, dir).unwrap()
-}
-
-/// The interpreter itself: `python3` may be a script that finds it and changes the environment.
-fn python() -> &'static str {
-    static PATH: OnceLock<String> = OnceLock::new();
-    PATH.get_or_init(|| {
-        let ask = ["-c", "import sys; print(sys.executable)"];
-        let answer =
-            std::process::Command::new("python3").args(ask).output().expect("these tests need python3");
-        String::from_utf8(answer.stdout).unwrap().trim().to_owned()
-    })
-}
-
-fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(dir.join("workers")) else { return Vec::new() };
-    let mut found: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
-    found.retain(|path| path.extension().is_some_and(|found| found == extension));
-    found
-}
-
-fn next_number() -> u32 {
-    use std::sync::atomic::{AtomicU32, Ordering};
-    static NUMBER: AtomicU32 = AtomicU32::new(1);
-    NUMBER.fetch_add(1, Ordering::Relaxed)
-}
-
-fn message(conversation: &str, text: &str) -> Turn {
-    let number = next_number();
-    Turn {
-        owner: Owner::local(),
-        agent_id: Name::new("helper".to_owned()).unwrap(),
-        conversation_id: ConversationId::new(conversation.to_owned()).unwrap(),
-        epoch: 1,
-        run_id: RunId::new(format!("run-{number}")).unwrap(),
-        thread_id: format!("thread-{number}").into(),
-        base: None,
-        input: TurnInput::Message { text: text.to_owned(), context: None, files: None },
-        traceparent: None,
-        forget: Vec::new(),
-        tools: None,
-    }
-}
-
-async fn next(session: &mut dyn Session) -> Item {
-    tokio::time::timeout(PATIENCE, session.next()).await.expect("the turn hangs")
-}
-
-async fn line(session: &mut dyn Session) -> serde_json::Value {
-    match next(session).await {
-        Item::Line(line) => serde_json::from_slice(&line).unwrap(),
-        Item::Tool(call) => panic!("nobody offered {}", call.name),
-        Item::End(end) => panic!("ended early: {end:?}"),
-    }
-}
-
-/// The kinds of the lines, and how it ended.
-async fn drain(session: &mut dyn Session) -> (Vec<String>, TurnEnd) {
-    let mut kinds = Vec::new();
-    loop {
-        match next(session).await {
-            Item::Line(line) => {
-                let line: serde_json::Value = serde_json::from_slice(&line).unwrap();
-                kinds.push(line["kind"].as_str().unwrap().to_owned());
-            }
-            Item::Tool(call) => panic!("nobody offered {}", call.name),
-            Item::End(end) => return (kinds, end),
-        }
-    }
-}
+use fake::{PATIENCE, Rig, drain, driver, driver_of, files, line, message, next, until};
 
 fn is_alive(pid: &serde_json::Value) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
@@ -152,14 +35,6 @@ fn has_proc() -> bool {
         );
     }
     has
-}
-
-async fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "not in time: {what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
 }
 
 const WHOLE: [&str; 3] = ["begin", "chunk", "end"];
@@ -296,7 +171,7 @@ async fn an_idle_worker_leaves_after_a_while() {
 
 #[tokio::test]
 async fn when_full_an_idle_worker_makes_room_and_busy_ones_do_not() {
-    let rig = Rig::with("well", |config| config.max_workers = 2);
+    let rig = Rig::with("well", |config| (config.max_workers, config.max_queue) = (2, 0));
     assert_eq!(rig.play(message("a", "echo")).await.1, TurnEnd::Regular);
     let mut one = rig.process.begin(message("b", "slow"));
     line(one.as_mut()).await;

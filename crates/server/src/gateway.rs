@@ -314,6 +314,10 @@ fn process_config(agent: &str, process: &config::Process) -> Result<ProcessConfi
         start_timeout: process.start_timeout,
         cancel_grace: process.cancel_grace,
         max_workers: process.max_workers,
+        max_queue: process.max_queue,
+        queue_timeout: process.queue_timeout,
+        circuit_failures: process.circuit_failures,
+        circuit_open: process.circuit_open,
         env,
         ..ProcessConfig::new(process.command.clone())
     })

@@ -314,7 +314,7 @@ fn said(events: &[String]) -> Vec<Value> {
 fn where_all_workers_are_busy_a_start_is_one_frame_and_no_run() {
     let Some(settings) = settings("") else { return };
     let dir = tempfile::tempdir().unwrap();
-    let gateway = Gateway::start(dir.path(), &format!("{settings}max_workers = 1\n"));
+    let gateway = Gateway::start(dir.path(), &format!("{settings}max_workers = 1\nmax_queue = 0\n"));
     let mut first = start(&gateway, "one", Protocol::Custom, "slow");
     read_until(&mut first, "slow_lookup");
     for (protocol, frame) in

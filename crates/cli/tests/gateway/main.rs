@@ -33,6 +33,7 @@ mod live_answers;
 mod logging;
 mod metrics;
 mod planted;
+mod pools;
 mod quotas;
 mod shared;
 mod streams;

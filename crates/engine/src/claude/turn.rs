@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::speech::{self, StandAt};
 use crate::failure::Failure;
 use crate::harness::{Turn, TurnEnd, TurnInput};
-use crate::process::pool::Pool;
+use crate::process::pool::{NoWorker, Pool};
 use crate::process::running::Play;
 use crate::process::talk::{Manners, Step};
 use crate::process::worker::{Stand, Worker};
@@ -57,19 +57,18 @@ async fn acquire(pool: Arc<Pool>, turn: Turn) -> Result<Worker, (Failure, String
         TurnInput::Message { .. } => Vec::new(),
         TurnInput::Resume(value) => speech::answered(value),
     };
+    let refused = |error: NoWorker| (error.failure(), error.to_string());
+    let claim = pool.claim(&turn).map_err(refused)?;
     if let Some(worker) = pool.kept(&turn).await {
         let fits = |stand: &Stand| base == Some(stand.head.as_str()) && stand.asked == asked;
         if worker.stand.as_ref().is_some_and(fits) {
-            return Ok(worker);
+            return Ok(worker.serve(&claim));
         }
         // What it knows is in its session, as far as it was committed.
         worker.kill().await;
     }
     match &turn.input {
-        TurnInput::Message { .. } => {
-            let started = pool.fresh(&turn, &StandAt(base)).await;
-            started.map_err(|error| (error.failure(), error.to_string()))
-        }
+        TurnInput::Message { .. } => pool.fresh(claim, &turn, &StandAt(base)).await.map_err(refused),
         TurnInput::Resume(_) => {
             Err((Failure::AnswerLost, "the process that waited for this answer is gone".to_owned()))
         }

@@ -174,6 +174,18 @@ pub const METRICS: &[Described] = &[
         &[AGENT],
         "Starts for a conversation whose worker before died, or had to be ended by force",
     ),
+    gauge("causeway_worker_queue_turns", "", &[AGENT], "Turns that wait for a worker because all are busy"),
+    counter(
+        "causeway_worker_refusals_total",
+        &[AGENT, ("reason", "`full`, `late`, `unavailable`")],
+        "Turns that got no worker: the queue was full, they waited too long, or the last workers did not start",
+    ),
+    gauge(
+        "causeway_worker_circuit",
+        "",
+        &[AGENT],
+        "0 while workers are started, 2 while none is tried since the last did not start, 1 when one is or may be tried",
+    ),
     gauge(
         "causeway_audit_head_sequence",
         "",

@@ -114,6 +114,18 @@ impl OfAgent {
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+pub(crate) struct OfRefusal {
+    agent: String,
+    reason: &'static str,
+}
+
+impl OfRefusal {
+    pub(crate) fn new(agent: &str, reason: &'static str) -> Self {
+        Self { agent: agent.to_owned(), reason }
+    }
+}
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
 pub(crate) struct OfEnd {
     agent: String,
     harness: String,

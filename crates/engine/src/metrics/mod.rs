@@ -24,10 +24,11 @@ use crate::clock;
 use crate::coordinator::Late;
 use crate::engine::{Agent, Inner};
 use crate::error::Error;
+use crate::harness::Circuit;
 
 use catalogue::register;
 pub(crate) use findings::Findings;
-use labels::{Of, OfAgent, OfBound, OfEnd, OfLate, OfOperation, OfRule, OfRun};
+use labels::{Of, OfAgent, OfBound, OfEnd, OfLate, OfOperation, OfRefusal, OfRule, OfRun};
 pub(crate) use labels::{Operation, Outcome};
 pub(crate) use watch::Watch;
 
@@ -82,6 +83,9 @@ pub(crate) struct Metrics {
     workers: Family<OfAgent, Gauge>,
     worker_starts: Family<OfAgent, Counter>,
     worker_restarts: Family<OfAgent, Counter>,
+    worker_queue: Family<OfAgent, Gauge>,
+    worker_refusals: Family<OfRefusal, Counter>,
+    worker_circuit: Family<OfAgent, Gauge>,
     /// Runs that were opened and ended here, for [`Snapshot`].
     opened: Counter,
     finished: [Counter; 5],
@@ -144,6 +148,9 @@ impl Default for Metrics {
             workers: Family::default(),
             worker_starts: Family::default(),
             worker_restarts: Family::default(),
+            worker_queue: Family::default(),
+            worker_refusals: Family::default(),
+            worker_circuit: Family::default(),
             opened: Counter::default(),
             finished: Default::default(),
         }
@@ -178,6 +185,9 @@ impl Metrics {
         register(into, "causeway_workers", self.workers.clone());
         register(into, "causeway_worker_starts_total", self.worker_starts.clone());
         register(into, "causeway_worker_restarts_total", self.worker_restarts.clone());
+        register(into, "causeway_worker_queue_turns", self.worker_queue.clone());
+        register(into, "causeway_worker_refusals_total", self.worker_refusals.clone());
+        register(into, "causeway_worker_circuit", self.worker_circuit.clone());
     }
 
     /// Brings up to date what is looked up rather than counted.
@@ -190,6 +200,20 @@ impl Metrics {
             // These only grow, and nobody else writes them.
             self.worker_starts.get_or_create(&of).inner().store(workers.started, Ordering::Relaxed);
             self.worker_restarts.get_or_create(&of).inner().store(workers.restarted, Ordering::Relaxed);
+            for (reason, count) in [
+                ("full", workers.refused.full),
+                ("late", workers.refused.late),
+                ("unavailable", workers.refused.unavailable),
+            ] {
+                let of = OfRefusal::new(id, reason);
+                self.worker_refusals.get_or_create(&of).inner().store(count, Ordering::Relaxed);
+            }
+            self.worker_queue.get_or_create(&of).set(i64::try_from(workers.waiting).unwrap_or(i64::MAX));
+            self.worker_circuit.get_or_create(&of).set(match workers.circuit {
+                Circuit::Closed => 0,
+                Circuit::HalfOpen => 1,
+                Circuit::Open => 2,
+            });
         }
     }
 

@@ -19,7 +19,9 @@
 //! Whoever holds a `Worker` owns its process; dropping it kills the group. At any moment one place holds it:
 //! a turn, an idle watch, or a farewell.
 
+mod admission;
 mod command;
+mod desk;
 pub(crate) mod lines;
 pub(crate) mod pool;
 mod proc;
@@ -39,13 +41,14 @@ use causeway_adapter::registry::stream_json;
 
 use crate::claude;
 use crate::config::ProcessConfig;
-use crate::harness::{Harness, Session, Turn, Workers};
+use crate::harness::{Ask, Claim, Harness, NoRoom, Session, Turn, Workers};
 
 pub use command::Fault as CommandFault;
 pub(crate) use command::{clean as clean_command, file_name, workers_dir};
 pub use record::ReapError;
 pub(crate) use record::{Record, kill_group, make_dir};
 
+use self::admission::Turned;
 use self::pool::Pool;
 use self::running::Running;
 
@@ -115,8 +118,11 @@ impl Harness for Process {
         })
     }
 
-    fn has_room(&self) -> bool {
-        self.pool.has_room()
+    fn admit(&self, ask: &Ask<'_>) -> Result<Claim, NoRoom> {
+        self.pool.admit(ask).map_err(|turned| match turned {
+            Turned::Unavailable { retry_after } => NoRoom::Unavailable { retry_after },
+            Turned::Full | Turned::Late | Turned::Closing => NoRoom::Busy,
+        })
     }
 
     fn workers(&self) -> Workers {

@@ -4,27 +4,28 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use causeway_contract::id::RunId;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, timeout};
 
+use super::admission::{Bounds, Ticket, Turned};
+use super::desk::{Desk, Figures, Place};
 use super::worker::{Greeting, Hello, StartError, Worker};
 use super::{Demand, command, record};
 use crate::config::{ProcessConfig, Scope};
 use crate::failpoint::{self, hit};
 use crate::failure::Failure;
-use crate::harness::{Turn, Workers};
+use crate::harness::{Ask, Claim, Turn, Workers};
 
 /// Why there is no worker for a turn.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoWorker {
-    #[error("all {0} workers are busy; see max_workers")]
-    Full(usize),
-    #[error("the gateway is shutting down")]
-    Closing,
+    #[error(transparent)]
+    Turned(#[from] Turned),
     #[error(transparent)]
     Start(#[from] StartError),
 }
@@ -33,9 +34,11 @@ impl NoWorker {
     /// What the run is told.
     pub fn failure(&self) -> Failure {
         match self {
-            Self::Full(_) => Failure::Capacity,
+            Self::Turned(Turned::Full | Turned::Late) => Failure::Capacity,
             Self::Start(StartError::StateLost) => Failure::StateLost,
-            Self::Closing | Self::Start(_) => Failure::HarnessUnavailable,
+            Self::Turned(Turned::Unavailable { .. } | Turned::Closing) | Self::Start(_) => {
+                Failure::HarnessUnavailable
+            }
         }
     }
 }
@@ -54,11 +57,12 @@ pub(crate) struct Pool {
     pub demand: Demand,
     config: ProcessConfig,
     data_dir: PathBuf,
-    room: Arc<Room>,
+    desk: Arc<Desk>,
+    /// Claims of turns whose runs are being opened.
+    admitted: Mutex<HashMap<RunId<'static>, Place>>,
     idle: Mutex<HashMap<Key, Idle>>,
     /// Told to workers that leave: do not wait any longer.
     hurry: watch::Sender<bool>,
-    leaving: AtomicUsize,
     tickets: AtomicU64,
     /// Whom a worker was started for that has not been let go in good order.
     served: Mutex<HashSet<Key>>,
@@ -73,6 +77,7 @@ type Key = (String, String, u64);
 #[derive(Debug)]
 struct Idle {
     ticket: u64,
+    place: Ticket,
     /// Whether it waits for an answer: it makes room only when nobody else can.
     waits: bool,
     since: Instant,
@@ -93,15 +98,21 @@ impl Pool {
         // Workers may change their directory, and pid files must be found from anywhere.
         let data_dir = std::path::absolute(&data_dir).unwrap_or(data_dir);
         command::check(&config)?;
-        let room = Arc::new(Room::new(config.max_workers));
+        let desk = Arc::new(Desk::new(Bounds {
+            places: config.max_workers,
+            queue: config.max_queue,
+            patience: config.queue_timeout,
+            failures: config.circuit_failures,
+            open_for: config.circuit_open,
+        }));
         Ok(Arc::new(Self {
             demand,
             config,
             data_dir,
-            room,
+            desk,
+            admitted: Mutex::default(),
             idle: Mutex::default(),
             hurry: watch::Sender::new(false),
-            leaving: AtomicUsize::new(0),
             tickets: AtomicU64::new(0),
             served: Mutex::default(),
             started: AtomicU64::new(0),
@@ -123,36 +134,65 @@ impl Pool {
     }
 
     pub fn workers(&self) -> usize {
-        self.room.taken()
+        self.desk.taken()
     }
 
     /// The same with how many were started.
     pub fn count(&self) -> Workers {
+        let Figures { waiting, refused, circuit } = self.desk.figures();
         Workers {
             running: self.workers(),
             started: self.started.load(Ordering::Relaxed),
             restarted: self.restarted.load(Ordering::Relaxed),
+            waiting,
+            refused,
+            circuit,
         }
     }
 
-    /// Whether a turn that began now would find a worker: a free place, or an idle or leaving worker that makes one.
-    pub fn has_room(&self) -> bool {
-        self.room.taken() < self.config.max_workers
-            || !self.idle().is_empty()
-            || self.leaving.load(Ordering::SeqCst) > 0
+    /// A claim for a turn whose run is about to be opened; [`claim`](Self::claim) finds it by the run.
+    pub fn admit(self: &Arc<Self>, ask: &Ask<'_>) -> Result<Claim, Turned> {
+        let theirs = |(owner, conversation, _): &Key| {
+            owner == ask.owner.as_str() && conversation == ask.conversation_id.as_str()
+        };
+        let kept = self.idle().keys().any(theirs);
+        let place = self.desk.claim(kept)?;
+        self.admitted().insert(ask.run_id.clone(), place);
+        Ok(Claim::new(Admitted { pool: Arc::clone(self), run_id: ask.run_id.clone() }))
+    }
+
+    /// The claim of a turn: the one of its admission, or a new one.
+    pub fn claim(&self, turn: &Turn) -> Result<Place, NoWorker> {
+        let admitted = self.admitted().remove(&turn.run_id);
+        match admitted {
+            Some(place) => Ok(place),
+            None => {
+                let kept = self.idle().contains_key(&key(turn));
+                Ok(self.desk.claim(kept)?)
+            }
+        }
     }
 
     /// A worker for a turn: the idle one of its conversation, or a new one. Dropping the wait leaves nothing running.
     pub async fn acquire(self: &Arc<Self>, turn: &Turn) -> Result<Worker, NoWorker> {
+        let claim = self.claim(turn)?;
         match self.kept(turn).await {
-            Some(worker) => Ok(worker),
-            None => self.fresh(turn, &Hello).await,
+            Some(worker) => Ok(worker.serve(&claim)),
+            None => self.fresh(claim, turn, &Hello).await,
         }
     }
 
-    /// The idle worker of a turn's conversation.
+    /// A new worker for a turn whose kept one was dying: it claims a place like any other.
+    pub async fn replacement(self: &Arc<Self>, turn: &Turn) -> Result<Worker, NoWorker> {
+        self.fresh(self.claim(turn)?, turn, &Hello).await
+    }
+
+    /// The idle worker of a turn's conversation, which is not at work before it serves a claim.
     pub async fn kept(&self, turn: &Turn) -> Option<Worker> {
-        let worker = self.take_idle(|idle| idle.remove(&key(turn))).await?;
+        let idle = self.idle().remove(&key(turn))?;
+        let (reply, worker) = oneshot::channel();
+        idle.take.send(reply).ok()?;
+        let worker: Worker = worker.await.ok()?;
         if worker.leader().runs() {
             hit(failpoint::REUSE);
             return Some(worker);
@@ -162,26 +202,51 @@ impl Pool {
         None
     }
 
-    /// A new worker for a turn.
+    /// A new worker for a turn, once its claim is granted.
     pub async fn fresh(
         self: &Arc<Self>,
+        claim: Place,
         turn: &Turn,
         greeting: &(dyn Greeting + Send),
     ) -> Result<Worker, NoWorker> {
-        let place = self.place().await?;
+        claim.granted(|| self.make_room()).await?;
+        let place = Arc::new(claim);
         self.started.fetch_add(1, Ordering::Relaxed);
         if self.serves(key(turn)) {
             self.restarted.fetch_add(1, Ordering::Relaxed);
         }
         let command = command::build(&self.config, &self.data_dir, &self.demand.agent_id, turn);
         let (records, patience) = (self.records_dir(), self.config.start_timeout);
-        Ok(Worker::start(command, greeting, &self.demand, patience, &records, place).await?)
+        // Our share of the place is held until the outcome is told: the next in line must know it.
+        let held = Arc::clone(&place);
+        let started = Worker::start(command, greeting, &self.demand, patience, &records, held).await;
+        self.tell(&place, started.as_ref().err());
+        Ok(started?)
+    }
+
+    /// Tells the circuit how a start ended, and the operator when that changes it.
+    fn tell(&self, place: &Place, failed: Option<&StartError>) {
+        let agent = &self.demand.agent_id;
+        match failed {
+            // One that lost a state is up, or it could not say so.
+            None | Some(StartError::StateLost) => {
+                if place.started() {
+                    tracing::info!(%agent, "a worker came up again, so starts are tried as before");
+                }
+            }
+            Some(_) => {
+                if place.failed() {
+                    let pause = self.config.circuit_open;
+                    tracing::error!(%agent, "workers do not start: none is tried for {pause:?}");
+                }
+            }
+        }
     }
 
     /// Takes a worker back after a turn that it closed properly.
     pub fn release(self: &Arc<Self>, turn: &Turn, mut worker: Worker) {
         let one_run = self.config.scope == Scope::Run && !worker.waits();
-        if one_run || self.room.is_closed() {
+        if one_run || !worker.rest() {
             self.served_well(&key(turn));
             return self.farewell(worker);
         }
@@ -189,8 +254,9 @@ impl Pool {
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
         let (take, taken) = oneshot::channel();
         // Should there be one already (a second run in one conversation), it leaves: its `take` is dropped.
-        let waits = worker.waits();
-        self.idle().insert(key(turn), Idle { ticket, waits, since: Instant::now(), take });
+        let (waits, place) = (worker.waits(), worker.place());
+        let left = self.idle().insert(key(turn), Idle { ticket, place, waits, since: Instant::now(), take });
+        self.let_go(left);
         hit(failpoint::IDLE);
         tokio::spawn(Arc::clone(self).watch(key(turn), ticket, worker, taken));
     }
@@ -204,20 +270,17 @@ impl Pool {
     /// Lets a worker go, in the background.
     pub fn farewell(self: &Arc<Self>, worker: Worker) {
         let pool = Arc::clone(self);
-        self.leaving.fetch_add(1, Ordering::SeqCst);
-        tokio::spawn(async move {
-            worker.leave(LEAVING, pool.hurry.subscribe()).await;
-            pool.leaving.fetch_sub(1, Ordering::SeqCst);
-        });
+        self.desk.leave(worker.place());
+        tokio::spawn(async move { worker.leave(LEAVING, pool.hurry.subscribe()).await });
     }
 
     /// Ends all workers: idle ones leave by themselves within `grace`, then the rest is killed.
     pub async fn shutdown(self: &Arc<Self>, grace: Duration) {
-        self.room.close();
+        self.desk.close();
         self.idle().clear();
-        if timeout(grace, self.room.empty()).await.is_err() {
+        if timeout(grace, self.desk.empty()).await.is_err() {
             let _ = self.hurry.send_replace(true);
-            let _ = timeout(LEAVING, self.room.empty()).await;
+            let _ = timeout(LEAVING, self.desk.empty()).await;
         }
     }
 
@@ -284,42 +347,23 @@ impl Pool {
         }
     }
 
-    async fn take_idle(
-        &self,
-        choose: impl FnOnce(&mut HashMap<Key, Idle>) -> Option<Idle>,
-    ) -> Option<Worker> {
-        let chosen = choose(&mut self.idle())?;
-        let (reply, worker) = oneshot::channel();
-        chosen.take.send(reply).ok()?;
-        worker.await.ok()
+    /// Lets idle workers go while somebody waits for their places: the longest idle first.
+    fn make_room(&self) {
+        while self.desk.wants_room() {
+            let Some(oldest) = oldest(&mut self.idle()) else { return };
+            self.let_go(Some(oldest));
+        }
     }
 
-    /// Room for one more process. An idle worker of another conversation makes room, the longest idle first.
-    async fn place(self: &Arc<Self>) -> Result<Place, NoWorker> {
-        loop {
-            if self.room.is_closed() {
-                return Err(NoWorker::Closing);
-            }
-            if let Some(place) = self.room.enter() {
-                return Ok(place);
-            }
-            let none_idle = self.idle().is_empty();
-            let mut gone = None;
-            let choose = |idle: &mut HashMap<Key, Idle>| {
-                let (key, chosen) = oldest(idle)?;
-                gone = Some(key);
-                Some(chosen)
-            };
-            if let Some(worker) = self.take_idle(choose).await {
-                if let Some(key) = gone {
-                    self.served_well(&key);
-                }
-                self.farewell(worker);
-            } else if none_idle && self.leaving.load(Ordering::SeqCst) == 0 {
-                return Err(NoWorker::Full(self.config.max_workers));
-            }
-            let _ = timeout(LEAVING + LEAVING, self.room.has_room()).await;
+    /// Its watch sees that nobody will ask for it any more, and bids it farewell.
+    fn let_go(&self, idle: Option<Idle>) {
+        if let Some(idle) = idle {
+            self.desk.leave(idle.place);
         }
+    }
+
+    fn admitted(&self) -> MutexGuard<'_, HashMap<RunId<'static>, Place>> {
+        self.admitted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn idle(&self) -> MutexGuard<'_, HashMap<Key, Idle>> {
@@ -331,62 +375,20 @@ fn key(turn: &Turn) -> Key {
     (turn.owner.as_str().to_owned(), turn.conversation_id.as_str().to_owned(), turn.epoch)
 }
 
-fn oldest(idle: &mut HashMap<Key, Idle>) -> Option<(Key, Idle)> {
+fn oldest(idle: &mut HashMap<Key, Idle>) -> Option<Idle> {
     let key = idle.iter().min_by_key(|(_, idle)| (idle.waits, idle.since))?.0.clone();
-    idle.remove_entry(&key)
+    idle.remove(&key)
 }
 
-/// How many processes there are and may be.
-#[derive(Debug)]
-struct Room {
-    max: usize,
-    taken: watch::Sender<usize>,
-    closed: AtomicBool,
+/// Gives a claim back that no turn has taken up.
+struct Admitted {
+    pool: Arc<Pool>,
+    run_id: RunId<'static>,
 }
 
-/// One process's share of the room, from before its start until it is gone.
-#[derive(Debug)]
-pub(crate) struct Place {
-    room: Arc<Room>,
-}
-
-impl Room {
-    fn new(max: usize) -> Self {
-        Self { max, taken: watch::Sender::new(0), closed: AtomicBool::new(false) }
-    }
-
-    fn taken(&self) -> usize {
-        *self.taken.borrow()
-    }
-
-    fn close(&self) {
-        self.closed.store(true, Ordering::SeqCst);
-    }
-
-    fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::SeqCst)
-    }
-
-    fn enter(self: &Arc<Self>) -> Option<Place> {
-        let entered = self.taken.send_if_modified(|taken| {
-            let free = *taken < self.max;
-            *taken += usize::from(free);
-            free
-        });
-        entered.then(|| Place { room: Arc::clone(self) })
-    }
-
-    async fn has_room(&self) {
-        let _ = self.taken.subscribe().wait_for(|&taken| taken < self.max).await; // we hold the sender
-    }
-
-    async fn empty(&self) {
-        let _ = self.taken.subscribe().wait_for(|&taken| taken == 0).await; // we hold the sender
-    }
-}
-
-impl Drop for Place {
+impl Drop for Admitted {
     fn drop(&mut self) {
-        self.room.taken.send_modify(|taken| *taken = taken.saturating_sub(1));
+        let unused = self.pool.admitted().remove(&self.run_id);
+        drop(unused); // not while the others are locked
     }
 }

@@ -13,7 +13,6 @@ use super::pool::Pool;
 use super::request;
 use super::running::{Play, Told};
 use super::talk::{Manners, Step};
-use super::worker::Hello;
 use crate::failpoint::{self, hit};
 use crate::failure::Failure;
 use crate::harness::{Turn, TurnEnd, TurnInput};
@@ -32,7 +31,7 @@ pub(super) async fn play(mut play: Play) -> TurnEnd {
     let mut may_be_kept = true;
     let (end, left) = loop {
         let found = play.process(|pool, turn| async move {
-            let found = if may_be_kept { pool.acquire(&turn).await } else { pool.fresh(&turn, &Hello).await };
+            let found = if may_be_kept { pool.acquire(&turn).await } else { pool.replacement(&turn).await };
             found.map_err(|error| (error.failure(), error.to_string()))
         });
         let worker = match found.await {

@@ -20,8 +20,9 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::admission::Ticket;
+use super::desk::Place;
 use super::lines::{Lines, Read};
-use super::pool::Place;
 use super::record::{self, Record};
 use super::{Demand, proc};
 use crate::failpoint::{self, hit};
@@ -120,7 +121,7 @@ pub(crate) struct Worker {
     is_harmless: fn(&[u8]) -> bool,
     stderr: Arc<Stderr>,
     /// Given back when the process is gone.
-    _place: Place,
+    place: Arc<Place>,
 }
 
 impl fmt::Debug for Worker {
@@ -164,7 +165,7 @@ impl Worker {
         demand: &Demand,
         start_timeout: Duration,
         records: &Path,
-        place: Place,
+        place: Arc<Place>,
     ) -> Result<Self, StartError> {
         command.args(greeting.arguments());
         for (name, value) in greeting.environment() {
@@ -198,7 +199,7 @@ impl Worker {
             stand: None,
             is_harmless: greeting.is_harmless(),
             stderr: Stderr::drain(stderr),
-            _place: place,
+            place,
         };
         hit(failpoint::SPAWNED);
         let name = super::command::file_name(&demand.agent_id);
@@ -269,6 +270,22 @@ impl Worker {
     /// Whether it waits for an answer.
     pub fn waits(&self) -> bool {
         self.stand.as_ref().is_some_and(|stand| !stand.asked.is_empty())
+    }
+
+    /// The same worker, at work for the turn of this claim.
+    pub fn serve(self, claim: &Place) -> Self {
+        self.place.serve(claim);
+        self
+    }
+
+    /// Its turn is over; whether it may stay.
+    pub fn rest(&self) -> bool {
+        self.place.rest(self.waits())
+    }
+
+    /// Where it counts.
+    pub fn place(&self) -> Ticket {
+        self.place.ticket()
     }
 
     /// What it wrote to stderr, which may be asked for when the worker is gone.

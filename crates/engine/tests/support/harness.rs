@@ -11,7 +11,7 @@ use causeway_contract::event::Sequence;
 use causeway_contract::id::{ConversationId, Name, RunId};
 use causeway_engine::config::Driver;
 use causeway_engine::engine::{StartRun, Started};
-use causeway_engine::harness::{Harness, Item, Session, Turn, TurnEnd};
+use causeway_engine::harness::{Ask, Claim, Harness, Item, NoRoom, Session, Turn, TurnEnd};
 use causeway_engine::{AgentConfig, Engine, Error, Settings};
 use causeway_store::model::Owner;
 use causeway_store::{Record, Store};
@@ -92,8 +92,8 @@ impl Harness for Scripted {
         })
     }
 
-    fn has_room(&self) -> bool {
-        !self.full.load(Ordering::SeqCst)
+    fn admit(&self, _ask: &Ask<'_>) -> Result<Claim, NoRoom> {
+        if self.full.load(Ordering::SeqCst) { Err(NoRoom::Busy) } else { Ok(Claim::default()) }
     }
 
     fn cancel_grace(&self) -> Duration {

@@ -71,6 +71,22 @@ def slow(run, req):
     say("cancelled", run_id=run, state={"head": f"head-{run}"})
 
 
+def quiet(run, req):
+    begin(run)
+    end(run)
+
+
+def wait(run, req):
+    begin(run)
+    CANCELLED.wait()
+    say("cancelled", run_id=run, state={"head": f"head-{run}"})
+
+
+def deaf(run, req):
+    begin(run)
+    forever()
+
+
 def hang(run, req):
     begin(run)
     chunk(run, {"pid": os.getpid()})
@@ -188,6 +204,9 @@ TURNS = {
     "echo": echo,
     "portrait": self_portrait,
     "slow": slow,
+    "quiet": quiet,
+    "wait": wait,
+    "deaf": deaf,
     "hang": hang,
     "hang with child": hang_with_child,
     "die leaving a child": die_leaving_a_child,

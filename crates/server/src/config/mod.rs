@@ -283,6 +283,14 @@ pub struct Process {
     pub cancel_grace: Duration,
     /// Workers of this agent at once.
     pub max_workers: usize,
+    /// Turns that may wait for a worker.
+    pub max_queue: usize,
+    /// How long a turn waits for a worker.
+    pub queue_timeout: Duration,
+    /// Failed starts of workers in a row after which none is tried for a while.
+    pub circuit_failures: u32,
+    /// For how long none is tried.
+    pub circuit_open: Duration,
     /// What the environment holds besides `PATH`, `HOME` and `LANG`.
     pub env: BTreeMap<String, EnvValue>,
 }

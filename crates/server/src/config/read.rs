@@ -244,6 +244,13 @@ fn process(section: &mut Section<'_, '_>) -> Option<Process> {
         start_timeout: section.duration("start_timeout", true).unwrap_or(Duration::from_secs(30)),
         cancel_grace: section.duration("cancel_grace", false).unwrap_or(Duration::from_secs(5)),
         max_workers: section.count("max_workers", 1..=65_536).unwrap_or(16),
+        max_queue: section.count("max_queue", 0..=65_536).unwrap_or(16),
+        queue_timeout: section.duration("queue_timeout", true).unwrap_or(Duration::from_secs(30)),
+        circuit_failures: section
+            .count("circuit_failures", 0..=1_000)
+            .and_then(|count| u32::try_from(count).ok())
+            .unwrap_or(5),
+        circuit_open: section.duration("circuit_open", true).unwrap_or(Duration::from_secs(30)),
         env,
     })
 }

@@ -165,6 +165,10 @@ const PROCESS: &[Key] = &[
     leaf("start_timeout"),
     leaf("cancel_grace"),
     leaf("max_workers"),
+    leaf("max_queue"),
+    leaf("queue_timeout"),
+    leaf("circuit_failures"),
+    leaf("circuit_open"),
     Key { name: "env", kind: Kind::Free },
 ];
 

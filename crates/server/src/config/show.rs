@@ -293,13 +293,18 @@ fn show_process(out: &mut String, path: &str, process: &Process) {
     let _ = writeln!(
         out,
         "\n[{path}.driver.process]\ncommand = {}\nscope = {}\nidle_exit = {}\nstart_timeout = {}\n\
-         cancel_grace = {}\nmax_workers = {}",
+         cancel_grace = {}\nmax_workers = {}\nmax_queue = {}\nqueue_timeout = {}\n\
+         circuit_failures = {}\ncircuit_open = {}",
         list(&process.command),
         quoted(if process.per_run { "run" } else { "conversation" }),
         quoted(&show_duration(process.idle_exit)),
         quoted(&show_duration(process.start_timeout)),
         quoted(&show_duration(process.cancel_grace)),
         process.max_workers,
+        process.max_queue,
+        quoted(&show_duration(process.queue_timeout)),
+        process.circuit_failures,
+        quoted(&show_duration(process.circuit_open)),
     );
     for (name, value) in &process.env {
         let _ = writeln!(out, "env.{} = {}", key(name), reference(value));

@@ -156,6 +156,7 @@ fn code(error: &Error) -> &'static str {
         Error::AtCapacity { .. } | Error::ShuttingDown | Error::Refused(Refusal::OverQuota(_)) => {
             "runtime_capacity"
         }
+        Error::HarnessUnavailable { .. } => "harness_unavailable",
         _ => "agent_execution_failed",
     }
 }

@@ -114,6 +114,9 @@ pub async fn invoke(
         Err(error) => {
             return match before_a_run(&error) {
                 Some(NO_CAPACITY) => Ok(failure(StatusCode::SERVICE_UNAVAILABLE, NO_CAPACITY)),
+                Some(sentence) if matches!(error, Error::HarnessUnavailable { .. }) => {
+                    Ok(failure(StatusCode::SERVICE_UNAVAILABLE, sentence))
+                }
                 Some(sentence) => Ok(failure(StatusCode::INTERNAL_SERVER_ERROR, sentence)),
                 None => Err(refused(&error)),
             };
@@ -251,6 +254,7 @@ pub(super) fn before_a_run(error: &Error) -> Option<&'static str> {
         | Error::Refused(_)
         | Error::BeyondEnd { .. } => None,
         Error::ShuttingDown | Error::AtCapacity { .. } => Some(NO_CAPACITY),
+        Error::HarnessUnavailable { .. } => Some(NOT_STARTED),
         other => {
             tracing::error!(error = %other, "a run could not be started");
             Some(NOT_STARTED)

@@ -44,6 +44,13 @@ pub fn refused(error: &Error) -> Problem {
             "all workers of this agent are busy; try again in a moment",
         )
         .action("retry"),
+        Error::HarnessUnavailable { retry_after, .. } => Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "harness_unavailable",
+            "the workers of this agent do not start at the moment; try again later",
+        )
+        .action("retry")
+        .retry_after(*retry_after),
         Error::AuditUnavailable(_) => Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "audit_unavailable",
