@@ -14,8 +14,9 @@ use crate::columns::{
 use crate::error::Refusal;
 use crate::model::interrupt::expired;
 use crate::model::{
-    Archived, ConsumeInterrupt, Deleted, Epoch, Fenced, Final, Generation, HeadMove, InterruptCommit,
-    InterruptStatus, Open, OpenRun, Opened, Orphan, Outcome, Owner, Revision, Status, Withdrawal,
+    Archived, ConsumeInterrupt, Deleted, Epoch, ExpiredRun, Fenced, Final, Generation, HeadMove,
+    InterruptCommit, InterruptStatus, Open, OpenRun, Opened, Orphan, Outcome, Owner, Revision, Status,
+    Withdrawal,
 };
 use crate::postgres::fault::Trouble;
 use crate::postgres::pack;
@@ -230,6 +231,7 @@ impl Writer {
         rules::check_result(bytes)?;
         let key = self.run_key(run_id).await?;
         let session = self.session()?;
+        read::not_expired(session, key).await?;
         let inserted = session
             .execute(
                 "INSERT INTO result (run_key, reference, bytes) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
@@ -274,6 +276,7 @@ impl Writer {
         let key = self.idle(owner, id).await?.key;
         let session = self.session()?;
         let threads = read::threads_left(session, key).await?;
+        let runs = read::runs_left(session, key).await?;
         session
             .execute(
                 "DELETE FROM log l USING run r
@@ -288,7 +291,7 @@ impl Writer {
             session.execute(&sql, &[&key]).await?;
         }
         session.execute("DELETE FROM head WHERE conversation_key = $1", &[&key]).await?;
-        let runs = session.execute("DELETE FROM run WHERE conversation_key = $1", &[&key]).await?;
+        session.execute("DELETE FROM run WHERE conversation_key = $1", &[&key]).await?;
         session.execute("DELETE FROM conversation WHERE conversation_key = $1", &[&key]).await?;
         // A run id may be used again.
         self.known.clear();
@@ -304,6 +307,31 @@ impl Writer {
     pub(crate) async fn pack(&mut self, key: i64) -> Sql<Archived> {
         self.flush().await?;
         pack::pack(self.session()?, key).await
+    }
+
+    /// Deletes the content of a run; nothing where it is not due any more, or somebody else is at it.
+    pub(crate) async fn expire(&mut self, key: i64, before: i64, at: &str) -> Sql<Option<ExpiredRun>> {
+        self.flush().await?;
+        let session = self.session()?;
+        let Some((bucket, run)) = read::expirable_run(session, before, key).await? else { return Ok(None) };
+        // A packed run stands in the log as well until its partition goes.
+        session.execute("DELETE FROM log WHERE bucket = $1 AND run_key = $2", &[&bucket, &key]).await?;
+        for table in ["pack", "result"] {
+            session.execute(&format!("DELETE FROM {table} WHERE run_key = $1"), &[&key]).await?;
+        }
+        session
+            .execute(
+                "UPDATE interrupt SET request = $2, snapshot = $2, decision = NULL WHERE run_key = $1",
+                &[&key, &rules::NO_CONTENT],
+            )
+            .await?;
+        session
+            .execute(
+                "UPDATE run SET request = $2, seed = NULL, archived = 1, expired_at = $3 WHERE run_key = $1",
+                &[&key, &rules::NO_CONTENT, &at],
+            )
+            .await?;
+        Ok(Some(run))
     }
 
     /// In the writer's transaction, behind the write whose answer was lost.

@@ -15,7 +15,7 @@ use crate::sqlite::{fault, mark};
 pub(crate) type Migration = &'static str;
 
 /// Every step from an empty file. The version of a file (`user_version`) is the number of steps it has seen.
-pub(crate) const MIGRATIONS: &[Migration] = &[V1, V2];
+pub(crate) const MIGRATIONS: &[Migration] = &[V1, V2, EXPIRY];
 
 /// `application_id` of our files: "CWY1".
 const APPLICATION_ID: i32 = 0x4357_5931;
@@ -143,6 +143,12 @@ CREATE TABLE pack (
 
 /// Why a run is uncertain, in a word of the engine's.
 const V2: Migration = "ALTER TABLE run ADD COLUMN cause TEXT;";
+
+/// When the content of a run was deleted, and the way to those that are next.
+const EXPIRY: Migration = "
+ALTER TABLE run ADD COLUMN expired_at TEXT;
+CREATE INDEX run_expirable ON run (ended_ms) WHERE expired_at IS NULL AND ended_ms IS NOT NULL;
+";
 
 /// Brings the file to the newest version; copies an older one first, to a file beside it.
 ///
