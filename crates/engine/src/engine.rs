@@ -35,7 +35,7 @@ use crate::repair::{Lost, Repairs};
 use crate::subscription::Subscription;
 use crate::trace::Tracer;
 use crate::translate::Translator;
-use crate::{expiry, inspect, process, repair, start};
+use crate::{expiry, housekeeping, inspect, process, repair, start};
 
 pub use causeway_adapter::registry::{Capability, Harness as HarnessInfo, Level};
 
@@ -209,6 +209,7 @@ impl Engine {
         repair::spawn(&inner, lost);
         repair::watch(&inner);
         expiry::spawn(&inner);
+        housekeeping::spawn(&inner);
         Ok(Self { inner })
     }
 
@@ -248,10 +249,14 @@ impl Engine {
         }
         let run = self.inner.store.run(owner, &run_id).await?;
         let interrupt_voided = match run.status {
-            Status::Interrupted => self.take_back(owner, &run_id).await?,
-            Status::Running | Status::Finished | Status::Cancelled | Status::Error | Status::Uncertain => {
-                false
-            }
+            // What has no content any more waits for nothing.
+            Status::Interrupted if run.expired_at.is_none() => self.take_back(owner, &run_id).await?,
+            Status::Interrupted
+            | Status::Running
+            | Status::Finished
+            | Status::Cancelled
+            | Status::Error
+            | Status::Uncertain => false,
         };
         let cancelled = run.status == Status::Cancelled;
         Ok(Cancelled { run_id: Some(run_id), cancelled, interrupt_voided })

@@ -18,6 +18,7 @@ pub mod failure;
 mod feed;
 pub mod gate;
 pub mod harness;
+mod housekeeping;
 pub mod http;
 pub mod inspect;
 pub mod metrics;

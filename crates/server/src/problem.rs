@@ -2,6 +2,8 @@
 //!
 //! Refuses free text from below: every sentence here or passed in is ours, and none holds content of a run.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
@@ -22,12 +24,22 @@ pub struct Problem {
     pub field: Option<&'static str>,
     /// The code under which the established routes say it, whose clients know a few; the own code is then the reason.
     pub established: Option<&'static str>,
+    /// What is left of the run that was asked for, as a JSON object; a 410 carries it.
+    pub run: Option<Arc<Value>>,
 }
 
 impl Problem {
     /// A problem that concerns no single field.
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), action: "fix_request", field: None, established: None }
+        Self {
+            status,
+            code,
+            message: message.into(),
+            action: "fix_request",
+            field: None,
+            established: None,
+            run: None,
+        }
     }
 
     /// The same with what to do about it.
@@ -39,6 +51,12 @@ impl Problem {
     /// The same with the code that the established routes have for it.
     pub fn established_as(mut self, code: &'static str) -> Self {
         self.established = Some(code);
+        self
+    }
+
+    /// The same with what is left of a run.
+    pub fn with_run(mut self, run: Value) -> Self {
+        self.run = Some(Arc::new(run));
         self
     }
 
@@ -84,7 +102,11 @@ impl Problem {
             Some(field) => format!("{field}: {}", self.message),
             None => self.message.clone(),
         };
-        json!({"error": {"code": self.code, "message": message, "request_id": request_id}})
+        let mut body = json!({"error": {"code": self.code, "message": message, "request_id": request_id}});
+        if let (Some(run), Some(members)) = (&self.run, body.as_object_mut()) {
+            members.insert("run".to_owned(), Value::clone(run));
+        }
+        body
     }
 
     /// The body in the shape of the established routes: a list for a bad body, an object for a refusal, a flat one with
@@ -156,6 +178,7 @@ mod tests {
         ("METHOD_NOT_ALLOWED", "405"),
         ("REQUEST_TIMEOUT", "408"),
         ("CONFLICT", "409"),
+        ("GONE", "410"),
         ("PAYLOAD_TOO_LARGE", "413"),
         ("UNSUPPORTED_MEDIA_TYPE", "415"),
         ("UNPROCESSABLE_ENTITY", "422"),
