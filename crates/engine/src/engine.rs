@@ -21,6 +21,7 @@ use tokio::sync::{Notify, watch};
 use crate::audit::{Act, Action, Audit};
 use crate::config::{AgentConfig, Driver, Settings};
 use crate::coordinator::Crash;
+use crate::erasing::Erasing;
 use crate::error::{Error, OpenError};
 use crate::failpoint::{self, hit};
 use crate::feed::Feed;
@@ -144,6 +145,7 @@ pub(crate) struct Inner {
     pub repairs: Repairs,
     /// Told of every interrupt that will expire.
     pub expiring: Arc<Notify>,
+    pub erasing: Erasing,
     pub audit: Option<Audit>,
     pub tracer: Tracer,
 }
@@ -201,6 +203,7 @@ impl Engine {
             findings: Findings::default(),
             repairs,
             expiring: expiry::bell(),
+            erasing: Erasing::default(),
             audit,
             tracer,
         });

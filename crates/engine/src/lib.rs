@@ -11,6 +11,7 @@ pub mod config;
 pub mod coordinator;
 mod drive;
 pub mod engine;
+mod erasing;
 pub mod error;
 mod expiry;
 pub mod failpoint;

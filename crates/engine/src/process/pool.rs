@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use causeway_contract::id::ConversationId;
+use causeway_store::model::Owner;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, timeout};
 
@@ -122,6 +124,11 @@ impl Pool {
         command::workers_dir(&self.data_dir)
     }
 
+    /// What these give a name to in the directory of workers; see [`command::places`].
+    pub(super) fn places(&self, whose: &command::Whose<'_>) -> Vec<PathBuf> {
+        command::places(&self.config, &self.demand.agent_id, whose)
+    }
+
     pub fn workers(&self) -> usize {
         self.room.taken()
     }
@@ -199,6 +206,18 @@ impl Pool {
     pub async fn dismiss(&self, turn: &Turn, worker: Worker) {
         self.served_well(&key(turn));
         worker.leave(LEAVING, self.hurry.subscribe()).await;
+    }
+
+    /// Lets the idle workers of a conversation go, whatever its epoch, and waits until they are gone.
+    pub async fn let_go(&self, owner: &Owner, conversation_id: &ConversationId<'_>) {
+        let theirs = |(of, id, _): &&Key| of == owner.as_str() && id == conversation_id.as_str();
+        let keys: Vec<Key> = self.idle().keys().filter(theirs).cloned().collect();
+        for key in keys {
+            if let Some(worker) = self.take_idle(|idle| idle.remove(&key)).await {
+                self.served_well(&key);
+                worker.leave(LEAVING, self.hurry.subscribe()).await;
+            }
+        }
     }
 
     /// Lets a worker go, in the background.
