@@ -43,6 +43,29 @@ pub struct Settings {
     pub audit: Option<audit::Settings>,
     /// Where traces are sent, if they are.
     pub trace: Option<trace::Settings>,
+    /// How long runs are kept, and how.
+    pub retention: Retention,
+}
+
+/// How long runs that have ended are kept, and how.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Retention {
+    /// The age from which on a run is packed; its replay stays the same.
+    pub pack_after: Duration,
+    /// The age from which on a run has no content any more, only a summary; never where absent.
+    pub delete_after: Option<Duration>,
+    /// How often it is looked for what is due.
+    pub interval: Duration,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self {
+            pack_after: Duration::from_secs(24 * 60 * 60),
+            delete_after: None,
+            interval: Duration::from_secs(60),
+        }
+    }
 }
 
 impl Settings {
@@ -59,6 +82,7 @@ impl Settings {
             quotas: Quotas::default(),
             audit: None,
             trace: None,
+            retention: Retention::default(),
         }
     }
 }

@@ -21,6 +21,7 @@ use tokio::sync::{Notify, watch};
 use crate::audit::{Act, Action, Audit};
 use crate::config::{AgentConfig, Driver, Settings};
 use crate::coordinator::Crash;
+use crate::erasing::Erasing;
 use crate::error::{Error, OpenError};
 use crate::failpoint::{self, hit};
 use crate::feed::Feed;
@@ -36,7 +37,7 @@ use crate::repair::{Lost, Repairs};
 use crate::subscription::Subscription;
 use crate::trace::Tracer;
 use crate::translate::Translator;
-use crate::{expiry, inspect, process, repair, start};
+use crate::{expiry, housekeeping, inspect, process, repair, start};
 
 pub use causeway_adapter::registry::{Capability, Harness as HarnessInfo, Level};
 
@@ -146,6 +147,7 @@ pub(crate) struct Inner {
     pub repairs: Repairs,
     /// Told of every interrupt that will expire.
     pub expiring: Arc<Notify>,
+    pub erasing: Erasing,
     pub audit: Option<Audit>,
     pub tracer: Tracer,
 }
@@ -204,6 +206,7 @@ impl Engine {
             findings: Findings::default(),
             repairs,
             expiring: expiry::bell(),
+            erasing: Erasing::default(),
             audit,
             tracer,
         });
@@ -212,6 +215,7 @@ impl Engine {
         repair::spawn(&inner, lost);
         repair::watch(&inner);
         expiry::spawn(&inner);
+        housekeeping::spawn(&inner);
         Ok(Self { inner })
     }
 
@@ -252,10 +256,14 @@ impl Engine {
         }
         let run = self.inner.store.run(owner, &run_id).await?;
         let interrupt_voided = match run.status {
-            Status::Interrupted => self.take_back(owner, &run_id).await?,
-            Status::Running | Status::Finished | Status::Cancelled | Status::Error | Status::Uncertain => {
-                false
-            }
+            // What has no content any more waits for nothing.
+            Status::Interrupted if run.expired_at.is_none() => self.take_back(owner, &run_id).await?,
+            Status::Interrupted
+            | Status::Running
+            | Status::Finished
+            | Status::Cancelled
+            | Status::Error
+            | Status::Uncertain => false,
         };
         let cancelled = run.status == Status::Cancelled;
         Ok(Cancelled { run_id: Some(run_id), cancelled, interrupt_voided })

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use causeway_adapter::worker::ToolLine;
 use causeway_contract::id::{ConversationId, Name, Reference, RunId};
 
-use causeway_store::model::Owner;
+use causeway_store::model::{DeletedRun, Owner};
 
 use crate::failure::Failure;
 
@@ -59,6 +59,13 @@ pub trait Harness: Send + Sync + 'static {
     async fn forget(&self, turn: Turn) -> bool {
         let _ = turn;
         false
+    }
+
+    /// Deletes the files that are known to hold what workers keep of a conversation that was deleted with these runs, all of
+    /// this agent, once those that are idle have left. Returns whether they are gone; where none are known, they are.
+    async fn erase(&self, owner: &Owner, conversation_id: &ConversationId<'_>, runs: &[DeletedRun]) -> bool {
+        let _ = (owner, conversation_id, runs);
+        true
     }
 
     /// Lets idle workers go and waits for them, at most `grace`; what is left then is killed. Called once, when no

@@ -15,8 +15,11 @@ use causeway_contract::event::{EventData, EventType, InterruptRequested, Sequenc
 use causeway_contract::id::{ConversationId, Name, RunId};
 use causeway_contract::timestamp::Timestamp;
 use causeway_store::Refusal;
-use causeway_store::model::{Deleted, Epoch, Idempotency, Interrupt, InterruptStatus, Owner, StaleThread};
+use causeway_store::model::{
+    Deleted, DeletedRun, Epoch, Idempotency, Interrupt, InterruptStatus, Owner, StaleThread,
+};
 use causeway_store::record::Payload;
+use tokio::task::JoinHandle;
 
 use crate::answer::{self, AnswerRun};
 use crate::audit::{Act, Action};
@@ -136,13 +139,8 @@ impl Engine {
         conversation_id: &ConversationId<'_>,
     ) -> Result<Deleted, Error> {
         hit(failpoint::DELETE);
-        let deleted = self.deleted(owner, conversation_id).await?;
+        let (deleted, forgetting) = self.deleted(owner, conversation_id).await?;
         hit(failpoint::DELETE_DONE);
-        let inner = Arc::clone(&self.inner);
-        let (owner, conversation_id) = (owner.clone(), conversation_id.clone().into_owned());
-        let threads = deleted.threads.clone();
-        // On a task of its own: it goes on when the caller goes away.
-        let forgetting = tokio::spawn(async move { forget(&inner, &owner, &conversation_id, threads).await });
         if tokio::time::timeout(FORGETTING, forgetting).await.is_err() {
             tracing::warn!("the workers of a deleted conversation take long to forget it");
         }
@@ -165,17 +163,29 @@ impl Engine {
         done.await.unwrap_or_else(|broken| Err(Error::Fault(broken.to_string())))
     }
 
-    /// Deletes a conversation and records it, also when the caller goes away.
-    async fn deleted(&self, owner: &Owner, conversation_id: &ConversationId<'_>) -> Result<Deleted, Error> {
+    /// Deletes a conversation and records it, also when the caller goes away. The task that comes along has the workers
+    /// forget it.
+    async fn deleted(
+        &self,
+        owner: &Owner,
+        conversation_id: &ConversationId<'_>,
+    ) -> Result<(Deleted, JoinHandle<()>), Error> {
         self.inner.auditable()?;
         let (inner, owner) = (Arc::clone(&self.inner), owner.clone());
         let conversation_id = conversation_id.clone().into_owned();
         let done = tokio::spawn(Origin::carried(async move {
+            let erasing = inner.erasing.enter(&owner, &conversation_id);
             let deleted = inner.store.delete_conversation(&owner, &conversation_id).await?;
             inner.quotas.deleted();
             let act = Act::new(Action::ConversationDeleted).owner(&owner).conversation(&conversation_id);
             inner.record(act).await;
-            Ok(deleted)
+            let Deleted { runs, threads } = deleted.clone();
+            let forgetting = tokio::spawn(async move {
+                forget(&inner, &owner, &conversation_id, threads).await;
+                erase(&inner, &owner, &conversation_id, runs).await;
+                drop(erasing);
+            });
+            Ok((deleted, forgetting))
         }));
         done.await.unwrap_or_else(|broken| Err(Error::Fault(broken.to_string())))
     }
@@ -218,6 +228,25 @@ async fn forget(
         }
     }
     gone
+}
+
+/// Has the files of workers deleted that are known to be the conversation's, agent by agent.
+async fn erase(
+    inner: &Inner,
+    owner: &Owner,
+    conversation_id: &ConversationId<'static>,
+    runs: Vec<DeletedRun>,
+) {
+    let mut agents: BTreeMap<String, Vec<DeletedRun>> = BTreeMap::new();
+    for run in runs {
+        agents.entry(run.agent_id.as_str().to_owned()).or_default().push(run);
+    }
+    for (agent_id, runs) in agents {
+        let Ok(agent) = inner.agent(&agent_id) else { continue };
+        if !agent.harness.erase(owner, conversation_id, &runs).await {
+            tracing::debug!(agent = %agent.config.id, "a harness keeps files of a deleted conversation");
+        }
+    }
 }
 
 impl Inner {

@@ -238,6 +238,7 @@ pub(crate) async fn begin(
     let request_id = origin.as_ref().map(|origin| origin.request_id.as_str());
     tracing::info!(run_id = %run_id, agent = %agent.config.id, trace_id, request_id, "run started");
 
+    inner.erasing.over(&owner, &conversation_id).await;
     let stale = stale_threads(inner, &owner, &conversation_id, &agent, opened.epoch).await;
     let worker = span.child("worker");
     let turn = Turn {

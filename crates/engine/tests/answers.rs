@@ -652,7 +652,7 @@ async fn a_cleared_conversation_starts_from_nothing_and_a_deleted_one_is_gone() 
         assert_eq!(refusal(refused), Refusal::ConversationBusy { run_id: busy.clone() });
     }
     rig.engine.cancel_run(&owner, &busy).await.unwrap();
-    assert_eq!(rig.engine.delete_conversation(&owner, &conversation()).await.unwrap().runs, 3);
+    assert_eq!(rig.engine.delete_conversation(&owner, &conversation()).await.unwrap().runs.len(), 3);
     let gone = rig.engine.run(&owner, &interrupt.run_id).await.unwrap_err();
     assert_eq!(refusal(gone), Refusal::UnknownRun);
 }

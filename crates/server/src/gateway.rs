@@ -125,6 +125,7 @@ impl Gateway {
             timeout: config.tracing.timeout,
             ..trace::Settings::new(endpoint)
         });
+        settings.retention = config.retention.clone();
         let engine = Engine::open(settings, agents(config)?, store).await?;
         if let Some(audit) = engine.audit() {
             let started = Act::new(Action::GatewayStarted).code(env!("CARGO_PKG_VERSION"));

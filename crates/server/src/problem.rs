@@ -2,6 +2,7 @@
 //!
 //! Refuses free text from below: every sentence here or passed in is ours, and none holds content of a run.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -26,6 +27,8 @@ pub struct Problem {
     pub retry_after: Option<u64>,
     /// The code under which the established routes say it, whose clients know a few; the own code is then the reason.
     pub established: Option<&'static str>,
+    /// What is left of the run that was asked for, as a JSON object; a 410 carries it.
+    pub run: Option<Arc<Value>>,
 }
 
 impl Problem {
@@ -39,6 +42,7 @@ impl Problem {
             field: None,
             retry_after: None,
             established: None,
+            run: None,
         }
     }
 
@@ -57,6 +61,12 @@ impl Problem {
     /// The same with the code that the established routes have for it.
     pub fn established_as(mut self, code: &'static str) -> Self {
         self.established = Some(code);
+        self
+    }
+
+    /// The same with what is left of a run.
+    pub fn with_run(mut self, run: Value) -> Self {
+        self.run = Some(Arc::new(run));
         self
     }
 
@@ -102,7 +112,11 @@ impl Problem {
             Some(field) => format!("{field}: {}", self.message),
             None => self.message.clone(),
         };
-        json!({"error": {"code": self.code, "message": message, "request_id": request_id}})
+        let mut body = json!({"error": {"code": self.code, "message": message, "request_id": request_id}});
+        if let (Some(run), Some(members)) = (&self.run, body.as_object_mut()) {
+            members.insert("run".to_owned(), Value::clone(run));
+        }
+        body
     }
 
     /// The body in the shape of the established routes: a list for a bad body, an object for a refusal, a flat one with
@@ -176,6 +190,7 @@ mod tests {
         ("METHOD_NOT_ALLOWED", "405"),
         ("REQUEST_TIMEOUT", "408"),
         ("CONFLICT", "409"),
+        ("GONE", "410"),
         ("PAYLOAD_TOO_LARGE", "413"),
         ("UNSUPPORTED_MEDIA_TYPE", "415"),
         ("UNPROCESSABLE_ENTITY", "422"),

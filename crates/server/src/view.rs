@@ -118,6 +118,7 @@ pub fn run(run: &Run) -> String {
         .text_or_null("ended_at", run.ended_at.as_ref().map(ToString::to_string).as_deref())
         .number("last_sequence", run.last_sequence.value())
         .raw("request", run.request.as_str())
+        .optional(run.expired_at.as_ref(), |object, at| object.text("expired_at", &at.to_string()))
         .optional(run.error.as_ref(), |object, error| object.raw("error", error.as_str()))
         .optional((run.status == Status::Uncertain).then_some(()), |object, ()| {
             object.raw("uncertain", &uncertain(run.cause.as_deref()))

@@ -10,8 +10,8 @@ use causeway_contract::text::Str;
 use causeway_contract::timestamp::Timestamp;
 
 use crate::model::{
-    Epoch, Generation, Interrupt, InterruptStatus, InterruptSummary, Orphan, Owner, Revision, Run,
-    StaleThread, Status, Thread, Whose,
+    DeletedRun, Epoch, ExpiredRun, Generation, Interrupt, InterruptStatus, InterruptSummary, Orphan, Owner,
+    Revision, Run, StaleThread, Status, Thread, Whose,
 };
 use crate::record::{Payload, Record};
 
@@ -211,6 +211,7 @@ impl<'r, R: Cells> Columns<'r, R> {
             seed: self.payload_or_null()?,
             usage: self.payload_or_null()?,
             worker_thread: self.shared_or_null()?,
+            expired_at: self.timestamp_or_null()?,
         };
         if run.status == Status::Interrupted {
             run.interrupt = Some(self.summary()?);
@@ -259,6 +260,15 @@ impl<'r, R: Cells> Columns<'r, R> {
             last_sequence: self.sequence()?,
             worker_thread: self.shared_or_null()?,
         })
+    }
+
+    pub(crate) fn deleted_run(&mut self) -> Cell<DeletedRun> {
+        Ok(DeletedRun { run_id: self.run_id()?, agent_id: self.name()?, epoch: self.epoch()? })
+    }
+
+    pub(crate) fn expired_run(&mut self) -> Cell<ExpiredRun> {
+        let (owner, run_id) = (self.owner()?, self.run_id()?);
+        Ok(ExpiredRun { owner, run_id, conversation_id: self.conversation_id()? })
     }
 
     pub(crate) fn stale_thread(&mut self) -> Cell<StaleThread> {

@@ -117,6 +117,9 @@ macro_rules! conformance_suite {
                 what_was_acknowledged_survives_a_restart,
                 runs_of_a_former_instance_are_orphans,
                 a_packed_run_replays_the_same_records,
+                an_expired_run_keeps_what_it_was_and_loses_what_it_said,
+                what_runs_or_waits_for_an_answer_does_not_expire,
+                of_many_who_expire_runs_each_takes_its_own,
                 the_store_says_how_it_feels,
             }
             concurrency {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use causeway_contract::event::Sequence;
 use causeway_contract::id::{InterruptId, RunId};
 
-use crate::model::{Generation, OverQuota, Revision, Status};
+use crate::model::{Generation, OverQuota, Remains, Revision, Status};
 
 /// What a store may answer instead of yes.
 #[non_exhaustive]
@@ -137,6 +137,12 @@ pub enum Refusal {
         expected: Revision,
         /// The answer's.
         found: Revision,
+    },
+    /// The content of the run was deleted, as its time had come.
+    #[error("the content of run {} was deleted at {}", remains.run_id, remains.expired_at)]
+    Expired {
+        /// What is left.
+        remains: Box<Remains>,
     },
     /// A result with this reference exists and has other bytes.
     #[error("a result with this reference exists already")]

@@ -16,9 +16,9 @@ use tokio::sync::watch;
 use crate::error::{Cause, Error, Refusal, Unavailable};
 use crate::follow::{Figures, Follow};
 use crate::model::{
-    Archived, ConsumeInterrupt, Cursor, Deleted, Epoch, Fenced, Final, Generation, Head, Health, Interrupt,
-    InterruptCommit, OpenRun, Opened, Orphan, Outcome, Owner, Page, Run, RunFilter, RunPage, StaleThread,
-    Whose, Withdrawal,
+    Archived, ConsumeInterrupt, Cursor, Deleted, Epoch, Expired, Fenced, Final, Generation, Head, Health,
+    Interrupt, InterruptCommit, OpenRun, Opened, Orphan, Outcome, Owner, Page, Run, RunFilter, RunPage,
+    StaleThread, Whose, Withdrawal,
 };
 use crate::record::Record;
 use crate::store::{Result, Store};
@@ -326,6 +326,10 @@ impl Store for FaultyStore {
 
     async fn archive(&self, before: &Timestamp<'_>, limit: usize) -> Result<Archived> {
         self.inner.archive(before, limit).await
+    }
+
+    async fn expire(&self, before: &Timestamp<'_>, at: &Timestamp<'_>, limit: usize) -> Result<Expired> {
+        self.inner.expire(before, at, limit).await
     }
 
     fn shared(&self) -> Option<Duration> {

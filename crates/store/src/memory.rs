@@ -14,9 +14,9 @@ use causeway_contract::timestamp::Timestamp;
 
 use self::core::Memory;
 use crate::model::{
-    Archived, ConsumeInterrupt, Cursor, Deleted, Epoch, Fenced, Final, Generation, Head, Health, Interrupt,
-    InterruptCommit, OpenRun, Opened, Orphan, Outcome, Owner, Page, Run, RunFilter, RunPage, StaleThread,
-    Whose, Withdrawal,
+    Archived, ConsumeInterrupt, Cursor, Deleted, Epoch, Expired, Fenced, Final, Generation, Head, Health,
+    Interrupt, InterruptCommit, OpenRun, Opened, Orphan, Outcome, Owner, Page, Run, RunFilter, RunPage,
+    StaleThread, Whose, Withdrawal,
 };
 use crate::record::Record;
 use crate::store::{Result, Store};
@@ -93,7 +93,9 @@ impl Store for MemoryStore {
     }
 
     async fn outcome(&self, run_id: &RunId<'_>) -> Result<Outcome> {
-        Ok(self.lock().outcome(run_id))
+        let core = self.lock();
+        core.not_expired(run_id)?;
+        Ok(core.outcome(run_id))
     }
 
     async fn load_head(
@@ -213,6 +215,10 @@ impl Store for MemoryStore {
     /// Packs nothing: memory is not what an archive saves here.
     async fn archive(&self, _before: &Timestamp<'_>, _limit: usize) -> Result<Archived> {
         Ok(Archived::default())
+    }
+
+    async fn expire(&self, before: &Timestamp<'_>, at: &Timestamp<'_>, limit: usize) -> Result<Expired> {
+        Ok(self.lock().expire(before, at, limit))
     }
 
     async fn health(&self) -> Result<Health> {

@@ -16,6 +16,7 @@ pub use self::interrupt::{
 };
 pub use self::quota::{Bound, OpenBounds, OverQuota, Quota, Whose};
 use crate::record::{Payload, Record};
+use crate::rules;
 
 /// Whose data it is. `local` where the gateway runs without authentication.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -300,6 +301,42 @@ pub struct Run {
     pub usage: Option<Payload>,
     /// The worker's thread it wrote to.
     pub worker_thread: Option<Arc<str>>,
+    /// When its content was deleted: `request` is `{}` then, the seed is gone, and its records cannot be read.
+    pub expired_at: Option<Timestamp<'static>>,
+}
+
+impl Run {
+    /// What is left to tell of it, where its content was deleted.
+    pub fn remains(&self) -> Option<Remains> {
+        Some(Remains {
+            run_id: self.run_id.clone(),
+            status: self.status,
+            created_at: self.created_at.clone(),
+            ended_at: self.ended_at.clone(),
+            last_sequence: self.last_sequence,
+            error_code: self.error.as_ref().and_then(rules::error_code),
+            expired_at: self.expired_at.clone()?,
+        })
+    }
+}
+
+/// What is told of a run whose content was deleted.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Remains {
+    /// The run.
+    pub run_id: RunId<'static>,
+    /// How it ended.
+    pub status: Status,
+    /// The time of its first record.
+    pub created_at: Timestamp<'static>,
+    /// The time of its terminal.
+    pub ended_at: Option<Timestamp<'static>>,
+    /// The number of its terminal.
+    pub last_sequence: Sequence,
+    /// The code of its `run.error`.
+    pub error_code: Option<Arc<str>>,
+    /// When its content was deleted.
+    pub expired_at: Timestamp<'static>,
 }
 
 /// Which runs to list; everything given must fit.
@@ -444,10 +481,21 @@ pub struct StaleThread {
 /// What a deleted conversation leaves to be done outside.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Deleted {
-    /// How many runs were deleted.
-    pub runs: u64,
+    /// The runs that were deleted, in the order in which they were opened.
+    pub runs: Vec<DeletedRun>,
     /// The worker threads that were not forgotten yet.
     pub threads: Vec<StaleThread>,
+}
+
+/// A run that was deleted with its conversation: what files of its worker may be named after.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct DeletedRun {
+    /// The run.
+    pub run_id: RunId<'static>,
+    /// Its agent.
+    pub agent_id: Name<'static>,
+    /// The conversation's epoch when it started.
+    pub epoch: Epoch,
 }
 
 /// What an archive pass did.
@@ -459,6 +507,28 @@ pub struct Archived {
     pub bytes_before: u64,
     /// Bytes after.
     pub bytes_after: u64,
+    /// When the oldest run ended that is due and was left for another pass, in Unix milliseconds.
+    pub oldest_left: Option<i64>,
+}
+
+/// What a pass did that deletes the content of old runs.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Expired {
+    /// The runs, the oldest end first.
+    pub runs: Vec<ExpiredRun>,
+    /// When the oldest run ended that is due and was left for another pass, in Unix milliseconds.
+    pub oldest_left: Option<i64>,
+}
+
+/// A run whose content was deleted.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ExpiredRun {
+    /// Whose.
+    pub owner: Owner,
+    /// The run.
+    pub run_id: RunId<'static>,
+    /// Its conversation.
+    pub conversation_id: ConversationId<'static>,
 }
 
 /// How the store feels.

@@ -45,9 +45,9 @@ use crate::error::{Cause, Error, Unavailable};
 use crate::failpoint::{self, strikes};
 use crate::follow::{Figures, Follow};
 use crate::model::{
-    Archived, ConsumeInterrupt, Cursor, Deleted, Epoch, Fenced, Final, Generation, Head, Health, Interrupt,
-    InterruptCommit, OpenRun, Opened, Orphan, Outcome, Owner, Page, Run, RunFilter, RunPage, StaleThread,
-    Whose, Withdrawal,
+    Archived, ConsumeInterrupt, Cursor, Deleted, Epoch, Expired, Fenced, Final, Generation, Head, Health,
+    Interrupt, InterruptCommit, OpenRun, Opened, Orphan, Outcome, Owner, Page, Run, RunFilter, RunPage,
+    StaleThread, Whose, Withdrawal,
 };
 use crate::record::Record;
 use crate::store::{Result, Store};
@@ -539,6 +539,28 @@ impl Store for PostgresStore {
         }
         let options = Arc::clone(&self.shared.options);
         self.read(options, |session, options| Box::pin(schema::drop_partitions(session, options))).await?;
+        total.oldest_left =
+            self.read(before, |session, before| Box::pin(read::oldest_packable(session, *before))).await?;
+        Ok(total)
+    }
+
+    async fn expire(&self, before: &Timestamp<'_>, at: &Timestamp<'_>, limit: usize) -> Result<Expired> {
+        let (before, at) = (before.unix_millis(), at.to_string());
+        let keys = self
+            .read((before, limit), |session, (before, limit)| {
+                Box::pin(read::expirable(session, *before, *limit))
+            })
+            .await?;
+        let mut total = Expired::default();
+        // One at a time: other writes get their turn in between.
+        for key in keys {
+            let due = (key, before, at.clone());
+            let done =
+                self.write(due, |writer, (key, before, at)| Box::pin(writer.expire(*key, *before, at)));
+            total.runs.extend(done.await?);
+        }
+        total.oldest_left =
+            self.read(before, |session, before| Box::pin(read::oldest_expirable(session, *before))).await?;
         Ok(total)
     }
 

@@ -3,6 +3,7 @@
 //! Refuses to look anything up: the caller brings the run's state.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use causeway_contract::event::{EventType, Sequence};
@@ -208,6 +209,19 @@ pub(crate) fn page_takes(page: &[Record], bytes: &mut usize, record: &Record) ->
     *bytes = bytes.saturating_add(record.stored_len());
     page.is_empty() || *bytes <= PAGE_BYTES
 }
+
+/// The code in the payload of a `run.error`.
+pub(crate) fn error_code(payload: &Payload) -> Option<Arc<str>> {
+    serde_json::from_str::<ErrorCode<'_>>(payload.as_str()).ok().map(|error| Arc::from(error.code))
+}
+
+/// Refuses where the content of the run was deleted.
+pub(crate) fn not_expired(run: &Run) -> Result<(), Refusal> {
+    run.remains().map_or(Ok(()), |remains| Err(Refusal::Expired { remains: Box::new(remains) }))
+}
+
+/// What stands where content was that a row cannot be without.
+pub(crate) const NO_CONTENT: &str = "{}";
 
 /// The verb that may write `run.finished`.
 pub(crate) const COMMIT_FINAL: &str = "commit_final";

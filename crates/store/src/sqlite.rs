@@ -38,9 +38,9 @@ use self::write::Writer;
 use crate::error::{Cause, Error, Unavailable};
 use crate::failpoint::{self, hit};
 use crate::model::{
-    Archived, ConsumeInterrupt, Cursor, Deleted, Epoch, Fenced, Final, Generation, Head, Health, Interrupt,
-    InterruptCommit, OpenRun, Opened, Orphan, Outcome, Owner, Page, Run, RunFilter, RunPage, StaleThread,
-    Whose, Withdrawal,
+    Archived, ConsumeInterrupt, Cursor, Deleted, Epoch, Expired, Fenced, Final, Generation, Head, Health,
+    Interrupt, InterruptCommit, OpenRun, Opened, Orphan, Outcome, Owner, Page, Run, RunFilter, RunPage,
+    StaleThread, Whose, Withdrawal,
 };
 use crate::record::Record;
 use crate::store::{Result, Store};
@@ -465,6 +465,24 @@ impl Store for SqliteStore {
             total.runs += done.runs;
             total.bytes_before += done.bytes_before;
             total.bytes_after += done.bytes_after;
+        }
+        total.oldest_left = self.read(move |connection| read::oldest_packable(connection, before)).await?;
+        Ok(total)
+    }
+
+    async fn expire(&self, before: &Timestamp<'_>, at: &Timestamp<'_>, limit: usize) -> Result<Expired> {
+        let (before, at) = (before.unix_millis(), at.to_string());
+        let keys = self.read(move |connection| read::expirable(connection, before, limit)).await?;
+        let mut total = Expired::default();
+        // One transaction a run: other writes get their turn in between.
+        for key in keys {
+            let at = at.clone();
+            total.runs.extend(self.write(move |writer| writer.expire(key, before, &at)).await?);
+        }
+        total.oldest_left = self.read(move |connection| read::oldest_expirable(connection, before)).await?;
+        if !total.runs.is_empty() {
+            // Last: a reader would be in its way.
+            self.write(|writer| writer.fold_in()).await?;
         }
         Ok(total)
     }

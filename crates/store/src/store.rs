@@ -22,9 +22,9 @@ use causeway_contract::timestamp::Timestamp;
 use crate::error::{Error, Refusal};
 use crate::follow::{Figures, Follow};
 use crate::model::{
-    Archived, ConsumeInterrupt, Cursor, Deleted, Epoch, Fenced, Final, Generation, Head, Health, Interrupt,
-    InterruptCommit, OpenRun, Opened, Orphan, Outcome, Owner, Page, Run, RunFilter, RunPage, StaleThread,
-    Whose, Withdrawal,
+    Archived, ConsumeInterrupt, Cursor, Deleted, Epoch, Expired, Fenced, Final, Generation, Head, Health,
+    Interrupt, InterruptCommit, OpenRun, Opened, Orphan, Outcome, Owner, Page, Run, RunFilter, RunPage,
+    StaleThread, Whose, Withdrawal,
 };
 use crate::record::Record;
 
@@ -99,12 +99,14 @@ pub trait Store: Send + Sync + 'static {
 
     /// Keeps the whole of a tool result. Storing the same bytes again is no error.
     ///
-    /// Refuses: `UnknownRun`, `ResultExists`, `ResultTooLarge`.
+    /// Refuses: `UnknownRun`, `Expired`, `ResultExists`, `ResultTooLarge`.
     async fn put_result(&self, run_id: &RunId<'_>, reference: &Reference<'_>, bytes: Vec<u8>) -> Result<()>;
 
     // Finding out.
 
     /// What became of a run's last write; answered after every write that this store still has in hand.
+    ///
+    /// Refuses: `Expired`.
     async fn outcome(&self, run_id: &RunId<'_>) -> Result<Outcome>;
 
     /// Whether the run is `generation`'s to write at this moment, and has not ended: asked before something is done that the
@@ -133,12 +135,12 @@ pub trait Store: Send + Sync + 'static {
     /// Records with a number above `after`, from the start if it is `None`; at most `limit`, and fewer where they
     /// are large (but never none where there is one).
     ///
-    /// Refuses: `UnknownRun`.
+    /// Refuses: `UnknownRun`, `Expired`.
     async fn read_after(&self, run_id: &RunId<'_>, after: Option<Sequence>, limit: usize) -> Result<Page>;
 
     /// The same for a reader, who may see what is its own.
     ///
-    /// Refuses: `UnknownRun`, for another owner's too.
+    /// Refuses: `UnknownRun`, for another owner's too; `Expired`.
     async fn read_owned(
         &self,
         owner: &Owner,
@@ -188,7 +190,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// The interrupt of a run, whatever became of it.
     ///
-    /// Refuses: `UnknownRun`, `NoInterrupt`.
+    /// Refuses: `UnknownRun`, `Expired`, `NoInterrupt`.
     async fn interrupt(&self, owner: &Owner, run_id: &RunId<'_>) -> Result<Interrupt>;
 
     /// The whole of a tool result.
@@ -262,6 +264,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// Packs runs that ended before `before`, at most `limit`; replay gives the same bytes.
     async fn archive(&self, before: &Timestamp<'_>, limit: usize) -> Result<Archived>;
+
+    /// Deletes the content of runs that ended before `before`, at most `limit`, the oldest end first: their records, their
+    /// results, what was asked, the seed and, of an interrupt, request, snapshot and decision. What else [`Run`] says stays,
+    /// with `at` as `expired_at`; so do heads and worker threads. A run whose interrupt is pending is left alone, and so is
+    /// one whose interrupt was answered while the run of the answer keeps its content, since replays of that one look back.
+    /// Several gateways may be at it at once.
+    async fn expire(&self, before: &Timestamp<'_>, at: &Timestamp<'_>, limit: usize) -> Result<Expired>;
 
     /// How the store feels. An error says that it cannot serve.
     async fn health(&self) -> Result<Health>;

@@ -35,6 +35,7 @@ mod metrics;
 mod planted;
 mod pools;
 mod quotas;
+mod retention;
 mod shared;
 mod streams;
 mod traces;

@@ -65,6 +65,8 @@ pub enum Action {
     ConversationCleared,
     /// A conversation was to be deleted.
     ConversationDeleted,
+    /// An old run lost its content, as the settings say.
+    RunExpired,
     /// A request was refused for what it is or whose.
     AccessRefused,
     /// The end of the file was no whole line when it was opened: it was cut off, and nobody had been told of it.
@@ -86,6 +88,7 @@ impl Action {
             Self::CancelAsked => "cancel_asked",
             Self::ConversationCleared => "conversation_cleared",
             Self::ConversationDeleted => "conversation_deleted",
+            Self::RunExpired => "run_expired",
             Self::AccessRefused => "access_refused",
             Self::TornLine => "torn_line",
             Self::NotRecorded => "not_recorded",

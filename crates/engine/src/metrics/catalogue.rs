@@ -91,6 +91,18 @@ pub const METRICS: &[Described] = &[
         &[],
         "Runs of a former gateway, or lost ones, that were given their terminal from their log",
     ),
+    counter("causeway_runs_packed_total", &[], "Old runs that this gateway packed (`retention.pack_after`)"),
+    counter(
+        "causeway_runs_expired_total",
+        &[],
+        "Old runs whose content this gateway deleted (`retention.delete_after`)",
+    ),
+    gauge(
+        "causeway_retention_lag_seconds",
+        "seconds",
+        &[],
+        "How long the oldest run that is due to be packed, or to lose its content, had been due when the last pass was over; 0 where none was left",
+    ),
     gauge("causeway_runs_active", "", &[], "Runs that are driven now"),
     histogram(
         "causeway_run_first_event_seconds",

@@ -62,6 +62,9 @@ pub(crate) struct Metrics {
     ended: Family<OfEnd, Counter>,
     pub lost: Counter,
     pub recovered: Counter,
+    packed: Counter,
+    expired: Counter,
+    retention_lag: Gauge,
     active: Gauge,
     first_event: Timed<OfAgent>,
     run: Timed<OfRun>,
@@ -127,6 +130,9 @@ impl Default for Metrics {
             ended: Family::default(),
             lost: Counter::default(),
             recovered: Counter::default(),
+            packed: Counter::default(),
+            expired: Counter::default(),
+            retention_lag: Gauge::default(),
             active: Gauge::default(),
             first_event: Family::new_with_constructor(work),
             run: Family::new_with_constructor(work),
@@ -164,6 +170,9 @@ impl Metrics {
         register(into, "causeway_runs_ended_total", self.ended.clone());
         register(into, "causeway_runs_lost_total", self.lost.clone());
         register(into, "causeway_runs_recovered_total", self.recovered.clone());
+        register(into, "causeway_runs_packed_total", self.packed.clone());
+        register(into, "causeway_runs_expired_total", self.expired.clone());
+        register(into, "causeway_retention_lag_seconds", self.retention_lag.clone());
         register(into, "causeway_runs_active", self.active.clone());
         register(into, "causeway_run_first_event_seconds", self.first_event.clone());
         register(into, "causeway_run_duration_seconds", self.run.clone());
@@ -264,6 +273,19 @@ impl Metrics {
             self.over_quota.get_or_create(&of).inc();
         }
         answer
+    }
+
+    pub(crate) fn packed(&self, runs: u64) {
+        self.packed.inc_by(runs);
+    }
+
+    pub(crate) fn expired(&self, runs: usize) {
+        self.expired.inc_by(u64::try_from(runs).unwrap_or(u64::MAX));
+    }
+
+    /// The oldest run that is left has been due for this many milliseconds.
+    pub(crate) fn retention_lags(&self, millis: i64) {
+        self.retention_lag.set(millis / 1_000);
     }
 
     pub(crate) fn first_event(&self, agent: &Agent, after: Duration) {

@@ -72,7 +72,7 @@ pub(super) fn check(config: &ProcessConfig) -> Result<(), Fault> {
 
 /// The command for a turn, without its pipes.
 pub(super) fn build(config: &ProcessConfig, data_dir: &Path, agent_id: &str, turn: &Turn) -> Command {
-    let fill = |argument: &str| fill(argument, data_dir, agent_id, turn);
+    let fill = |argument: &str| fill(argument, data_dir, agent_id, &Whose::of(turn));
     let mut arguments = config.command.iter();
     let program = fill(arguments.next().map_or("", String::as_str));
     clean(program, arguments.map(|argument| fill(argument)), &config.env, data_dir)
@@ -151,7 +151,47 @@ fn words(argument: &str) -> Vec<&str> {
     pieces(argument).into_iter().filter_map(|(_, word)| word).collect()
 }
 
-fn fill(argument: &str, data_dir: &Path, agent_id: &str, turn: &Turn) -> OsString {
+/// Whom a command is filled in for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Whose<'a> {
+    pub owner: &'a Owner,
+    pub conversation: &'a str,
+    pub epoch: u64,
+    pub run: &'a str,
+}
+
+impl<'a> Whose<'a> {
+    fn of(turn: &'a Turn) -> Self {
+        let (conversation, run) = (turn.conversation_id.as_str(), turn.run_id.as_str());
+        Self { owner: &turn.owner, conversation, epoch: turn.epoch, run }
+    }
+}
+
+/// What in the directory of workers has its name of a conversation or of a run of it: below that directory, and as far as
+/// the part with that name.
+pub(super) fn places(config: &ProcessConfig, agent_id: &str, whose: &Whose<'_>) -> Vec<PathBuf> {
+    config.command.iter().filter_map(|argument| place(argument, agent_id, whose)).collect()
+}
+
+fn place(argument: &str, agent_id: &str, whose: &Whose<'_>) -> Option<PathBuf> {
+    const WORKERS: &str = "{data_dir}/workers/";
+    let (_, below) = argument.split_once(WORKERS)?;
+    let mut place = PathBuf::new();
+    for part in below.split('/') {
+        let name = fill(part, Path::new(""), agent_id, whose);
+        if name.is_empty() || name == "." || name == ".." || words(part).contains(&"data_dir") {
+            return None;
+        }
+        place.push(name);
+        if words(part).iter().any(|word| matches!(*word, "conversation" | "run")) {
+            return Some(place);
+        }
+    }
+    // It is everybody's.
+    None
+}
+
+fn fill(argument: &str, data_dir: &Path, agent_id: &str, whose: &Whose<'_>) -> OsString {
     let mut out = OsString::new();
     for (text, word) in pieces(argument) {
         out.push(text);
@@ -160,10 +200,10 @@ fn fill(argument: &str, data_dir: &Path, agent_id: &str, turn: &Turn) -> OsStrin
             Some(Placeholder::DataDir) => out.push(data_dir),
             Some(Placeholder::Agent) => out.push(file_name(agent_id)),
             Some(Placeholder::Conversation) => {
-                out.push(conversation_name(&turn.owner, turn.conversation_id.as_str()));
+                out.push(conversation_name(whose.owner, whose.conversation));
             }
-            Some(Placeholder::Epoch) => out.push(turn.epoch.to_string()),
-            Some(Placeholder::Run) => out.push(file_name(turn.run_id.as_str())),
+            Some(Placeholder::Epoch) => out.push(whose.epoch.to_string()),
+            Some(Placeholder::Run) => out.push(file_name(whose.run)),
         }
     }
     out
@@ -248,7 +288,8 @@ mod tests {
 
     #[test]
     fn placeholders_are_filled_in_and_other_braces_are_kept() {
-        let fill = |argument: &str| fill(argument, Path::new("/d"), "Helper", &turn("a/../b"));
+        let turn = turn("a/../b");
+        let fill = |argument: &str| fill(argument, Path::new("/d"), "Helper", &Whose::of(&turn));
         assert_eq!(
             fill("{data_dir}/workers/{agent}.{conversation}.{epoch}"),
             "/d/workers/=48elper.a=2f..=2fb.3"
@@ -256,6 +297,32 @@ mod tests {
         assert_eq!(fill("--run={run}!"), "--run=run-1!");
         assert_eq!(fill(r#"{"a":{"b":{}}} {run"#), r#"{"a":{"b":{}}} {run"#);
         assert_eq!(fill("{{epoch}}{"), "{3}{");
+    }
+
+    #[test]
+    fn what_has_its_name_of_a_conversation_is_known() {
+        let turn = turn("a/../b");
+        let place = |argument: &str| {
+            let found = place(argument, "Helper", &Whose::of(&turn))?;
+            Some(found.to_string_lossy().into_owned())
+        };
+        let one = |path: &str| Some(path.to_owned());
+        assert_eq!(
+            place("{data_dir}/workers/{agent}.{conversation}.{epoch}.db"),
+            one("=48elper.a=2f..=2fb.3.db")
+        );
+        assert_eq!(place("--db={data_dir}/workers/{run}.db"), one("run-1.db"));
+        assert_eq!(place("{data_dir}/workers/{agent}/{conversation}/{epoch}.db"), one("=48elper/a=2f..=2fb"));
+        for others in [
+            "{data_dir}/workers/{agent}.db",
+            "{data_dir}/workers/../{conversation}",
+            "{data_dir}/workers//{conversation}",
+            "{data_dir}/{conversation}.db",
+            "/elsewhere/workers/{conversation}.db",
+            "{conversation}",
+        ] {
+            assert_eq!(place(others), None, "{others}");
+        }
     }
 
     #[test]

@@ -22,6 +22,7 @@
 mod admission;
 mod command;
 mod desk;
+mod erase;
 pub(crate) mod lines;
 pub(crate) mod pool;
 mod proc;
@@ -38,6 +39,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use causeway_adapter::registry::stream_json;
+use causeway_contract::id::ConversationId;
+use causeway_store::model::{DeletedRun, Owner};
 
 use crate::claude;
 use crate::config::ProcessConfig;
@@ -138,6 +141,10 @@ impl Harness for Process {
             Speaks::Protocol => turn::forget(&self.pool, &turn).await,
             Speaks::StreamJson => claude::forget(&self.pool, &turn).await,
         }
+    }
+
+    async fn erase(&self, owner: &Owner, conversation_id: &ConversationId<'_>, runs: &[DeletedRun]) -> bool {
+        erase::erase(&self.pool, owner, conversation_id, runs).await
     }
 
     async fn shutdown(&self, grace: Duration) {

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use causeway_contract::id::ConversationId;
 use causeway_contract::id::RunId;
+use causeway_store::model::Owner;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, timeout};
 
@@ -133,6 +135,11 @@ impl Pool {
         command::workers_dir(&self.data_dir)
     }
 
+    /// What these give a name to in the directory of workers; see [`command::places`].
+    pub(super) fn places(&self, whose: &command::Whose<'_>) -> Vec<PathBuf> {
+        command::places(&self.config, &self.demand.agent_id, whose)
+    }
+
     pub fn workers(&self) -> usize {
         self.desk.taken()
     }
@@ -189,10 +196,7 @@ impl Pool {
 
     /// The idle worker of a turn's conversation, which is not at work before it serves a claim.
     pub async fn kept(&self, turn: &Turn) -> Option<Worker> {
-        let idle = self.idle().remove(&key(turn))?;
-        let (reply, worker) = oneshot::channel();
-        idle.take.send(reply).ok()?;
-        let worker: Worker = worker.await.ok()?;
+        let worker = self.take_idle(&key(turn)).await?;
         if worker.leader().runs() {
             hit(failpoint::REUSE);
             return Some(worker);
@@ -256,7 +260,7 @@ impl Pool {
         // Should there be one already (a second run in one conversation), it leaves: its `take` is dropped.
         let (waits, place) = (worker.waits(), worker.place());
         let left = self.idle().insert(key(turn), Idle { ticket, place, waits, since: Instant::now(), take });
-        self.let_go(left);
+        self.retire(left);
         hit(failpoint::IDLE);
         tokio::spawn(Arc::clone(self).watch(key(turn), ticket, worker, taken));
     }
@@ -265,6 +269,18 @@ impl Pool {
     pub async fn dismiss(&self, turn: &Turn, worker: Worker) {
         self.served_well(&key(turn));
         worker.leave(LEAVING, self.hurry.subscribe()).await;
+    }
+
+    /// Lets the idle workers of a conversation go, whatever its epoch, and waits until they are gone.
+    pub async fn let_go(&self, owner: &Owner, conversation_id: &ConversationId<'_>) {
+        let theirs = |(of, id, _): &&Key| of == owner.as_str() && id == conversation_id.as_str();
+        let keys: Vec<Key> = self.idle().keys().filter(theirs).cloned().collect();
+        for key in keys {
+            if let Some(worker) = self.take_idle(&key).await {
+                self.served_well(&key);
+                worker.leave(LEAVING, self.hurry.subscribe()).await;
+            }
+        }
     }
 
     /// Lets a worker go, in the background.
@@ -351,12 +367,19 @@ impl Pool {
     fn make_room(&self) {
         while self.desk.wants_room() {
             let Some(oldest) = oldest(&mut self.idle()) else { return };
-            self.let_go(Some(oldest));
+            self.retire(Some(oldest));
         }
     }
 
+    async fn take_idle(&self, key: &Key) -> Option<Worker> {
+        let idle = self.idle().remove(key)?;
+        let (reply, worker) = oneshot::channel();
+        idle.take.send(reply).ok()?;
+        worker.await.ok()
+    }
+
     /// Its watch sees that nobody will ask for it any more, and bids it farewell.
-    fn let_go(&self, idle: Option<Idle>) {
+    fn retire(&self, idle: Option<Idle>) {
         if let Some(idle) = idle {
             self.desk.leave(idle.place);
         }

@@ -19,6 +19,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use causeway_contract::Limits;
+pub use causeway_engine::config::Retention;
 use causeway_engine::http::config::{self as http, Secret, Shape, Url};
 use causeway_engine::quota::{Bounds, Quotas};
 use hyper::header::HeaderName;
@@ -37,6 +38,8 @@ pub struct Config {
     pub auth: Auth,
     /// `[audit]`
     pub audit: Audit,
+    /// `[retention]`
+    pub retention: Retention,
     /// `[tracing]`
     pub tracing: Tracing,
     /// `[quotas]`

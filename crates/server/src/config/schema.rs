@@ -41,6 +41,7 @@ pub const ROOT: &[Key] = &[
     table("store", &[leaf("kind"), leaf("path"), table("postgres", POSTGRES)]),
     table("auth", AUTH),
     table("audit", &[leaf("enabled"), leaf("rotate_at")]),
+    table("retention", &[leaf("pack_after"), leaf("delete_after"), leaf("interval")]),
     table("tracing", &[leaf("endpoint"), leaf("timeout")]),
     table(
         "quotas",

@@ -52,6 +52,12 @@ pub(super) fn show(config: &Config) -> String {
         config.audit.enabled,
         quoted(&show_size(config.audit.rotate_at))
     );
+    let retention = &config.retention;
+    let _ = writeln!(out, "\n[retention]\npack_after = {}", quoted(&show_duration(retention.pack_after)));
+    if let Some(delete_after) = retention.delete_after {
+        let _ = writeln!(out, "delete_after = {}", quoted(&show_duration(delete_after)));
+    }
+    let _ = writeln!(out, "interval = {}", quoted(&show_duration(retention.interval)));
     let _ = writeln!(out, "\n[tracing]");
     if let Some(endpoint) = &config.tracing.endpoint {
         let _ = writeln!(out, "endpoint = {}", quoted(&endpoint.to_string()));

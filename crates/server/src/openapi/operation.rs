@@ -210,6 +210,7 @@ impl Operation {
     /// As [`Problem`](crate::problem::Problem) spells it.
     fn problem(&self, status: u16) -> &'static str {
         match (self.path.starts_with("/api/v1/chat/"), status) {
+            (false, 410) => "Expired",
             (false, _) => "Problem",
             (true, 401) => "EstablishedUnauthorized",
             (true, 422) => "EstablishedInvalid",

@@ -18,6 +18,7 @@ const QUOTA: (u16, &str) = (429, "a quota of the caller is reached; try again af
 
 /// The body says nothing, but it is read.
 const NOTHING: (u16, &str) = (422, "the body is neither empty nor a JSON object");
+const EXPIRED: (u16, &str) = (410, "the content of the run was deleted; its summary");
 
 /// What the inspector is made of.
 const FILES: &[&str] =
@@ -116,7 +117,7 @@ fn runs() -> Vec<Operation> {
         .query("limit", "how many at most", number(EVENTS.0, &EVENTS.1))
         .query("wait", "seconds to wait for the next event", number(WAIT.0, &WAIT.1))
         .json(200, "EventPage", "events; `done` behind the terminal")
-        .fails(&[unknown])
+        .fails(&[unknown, EXPIRED])
         .fails(STORE),
         Operation::get("/api/v1/runs/{id}/stream", "run_stream", tag, "Stream a run, from any of its events")
             .query(
@@ -137,7 +138,7 @@ fn runs() -> Vec<Operation> {
                 "the exact rest of the full stream; the last frame of an event carries its number as `id`",
             )
             .empty(204, "nothing is left")
-            .fails(&[unknown, QUOTA])
+            .fails(&[unknown, EXPIRED, QUOTA])
             .fails(STORE),
         Operation::get(
             "/api/v1/runs/{id}/findings",
@@ -146,7 +147,7 @@ fn runs() -> Vec<Operation> {
             "Say what was refused in a run, and what is odd in its log",
         )
         .json(200, "Findings", "rules, places and types; never content")
-        .fails(&[unknown])
+        .fails(&[unknown, EXPIRED])
         .fails(STORE),
         Operation::get(
             "/api/v1/runs/{id}/results/{reference}",
@@ -155,7 +156,7 @@ fn runs() -> Vec<Operation> {
             "Read the whole of a tool's result, behind the `result_ref` of its event",
         )
         .text(200, "text/plain", "the result, as an attachment")
-        .fails(&[(404, "no such run or result, or somebody else's")])
+        .fails(&[(404, "no such run or result, or somebody else's"), EXPIRED])
         .fails(STORE),
         Operation::post(
             "/api/v1/runs/{id}/cancel",
@@ -179,6 +180,7 @@ fn runs() -> Vec<Operation> {
         .fails(&[
             unknown,
             (409, "answered already, taken back, expired, or of another revision"),
+            EXPIRED,
             (422, "the body is not what the route takes, or does not fit what was asked"),
             QUOTA,
         ])

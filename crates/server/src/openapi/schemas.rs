@@ -323,7 +323,7 @@ fn run() -> Value {
         &json!({
             "run_id": id, "conversation_id": id, "agent_id": id, "harness_id": named("event.harness_id"),
             "status": {"enum": statuses},
-            "created_at": time, "ended_at": or_null(&time),
+            "created_at": time, "ended_at": or_null(&time), "expired_at": time,
             "last_sequence": {"type": "integer", "minimum": 0},
             "request": {"type": "object"},
             "error": named("event.run.error"),
@@ -371,7 +371,18 @@ fn problems() -> Named {
         &json!({"type": text, "loc": {"type": "array", "items": text}, "msg": text}),
         &["type", "loc", "msg"],
     );
+    let time = json!({"type": "string", "format": "date-time"});
+    let statuses: Vec<&str> = Status::ALL.iter().map(|status| status.as_str()).collect();
+    let remains = closed(
+        &json!({
+            "run_id": named("event.id"), "status": {"enum": statuses},
+            "created_at": time, "ended_at": or_null(&time), "expired_at": time,
+            "last_sequence": {"type": "integer", "minimum": 0}, "error_code": or_null(&text),
+        }),
+        &["run_id", "status", "created_at", "ended_at", "expired_at", "last_sequence", "error_code"],
+    );
     vec![
+        ("Expired", closed(&json!({"error": error, "run": remains}), &["error", "run"])),
         ("Problem", closed(&json!({"error": error}), &["error"])),
         ("EstablishedProblem", closed(&json!({"detail": text}), &["detail"])),
         (

@@ -305,7 +305,8 @@ async fn run_before(app: &App, caller: &Caller, run: &Run) -> Result<Option<Run>
 /// The calls that a run started and never ended.
 async fn left_open(app: &App, caller: &Caller, run: &Run) -> Result<Vec<ToolCallId<'static>>, Problem> {
     let mut open: Vec<ToolCallId<'static>> = Vec::new();
-    if matches!(run.status, Status::Running | Status::Interrupted) {
+    // Of a run whose content was deleted nobody knows.
+    if matches!(run.status, Status::Running | Status::Interrupted) || run.expired_at.is_some() {
         return Ok(open);
     }
     let mut after = None;

@@ -102,7 +102,9 @@ pub async fn delete(
     let id = conversation(id)?;
     let deleted = app.of(&caller).delete_conversation(&id).await.map_err(|error| refused(&error))?;
     hit(failpoint::DELETED);
-    let answer = Object::new().flag("deleted", true).number("runs", deleted.runs);
+    let answer = Object::new()
+        .flag("deleted", true)
+        .number("runs", u64::try_from(deleted.runs.len()).unwrap_or(u64::MAX));
     Ok(json_response(StatusCode::OK, answer.finish()))
 }
 

@@ -18,7 +18,9 @@ pub mod ui_message;
 use axum::http::StatusCode;
 use causeway_engine::Error;
 use causeway_store::Refusal;
+use causeway_store::model::Remains;
 use causeway_store::model::Whose;
+use serde_json::json;
 
 use crate::problem::Problem;
 
@@ -95,6 +97,7 @@ pub(crate) fn store_refused(refusal: &Refusal) -> Problem {
         Refusal::UnknownRun => Problem::no_run(),
         Refusal::UnknownConversation => Problem::no_conversation(),
         Refusal::UnknownResult => Problem::no_result(),
+        Refusal::Expired { remains } => expired(remains),
         Refusal::InterruptConsumed { resumed_by } => Problem::new(
             StatusCode::CONFLICT,
             "interrupt_consumed",
@@ -148,4 +151,23 @@ pub(crate) fn store_refused(refusal: &Refusal) -> Problem {
             Problem::internal()
         }
     }
+}
+
+/// The content of the run was deleted: what is left of it is told along.
+pub(crate) fn expired(remains: &Remains) -> Problem {
+    Problem::new(
+        StatusCode::GONE,
+        "run_expired",
+        "the content of this run was deleted, as this gateway keeps runs for a time only; its summary is left",
+    )
+    .action("none")
+    .with_run(json!({
+        "run_id": remains.run_id.as_str(),
+        "status": remains.status.as_str(),
+        "created_at": remains.created_at.to_string(),
+        "ended_at": remains.ended_at.as_ref().map(ToString::to_string),
+        "last_sequence": remains.last_sequence.value(),
+        "error_code": remains.error_code.as_deref(),
+        "expired_at": remains.expired_at.to_string(),
+    }))
 }

@@ -19,8 +19,8 @@ use crate::path::Path;
 use crate::problem::Problem;
 use crate::routes::client::seen_before;
 use crate::routes::query::{Query, SDK, cursor};
-use crate::routes::refused;
 use crate::routes::runs::find;
+use crate::routes::{expired, refused};
 use crate::stream::{Frames, RUN_ID};
 
 /// `GET /api/v1/runs/{id}/stream?protocol=P&after=N`, `Last-Event-ID` outranking `after`. What a client said about
@@ -46,6 +46,9 @@ pub async fn stream(
     Error::beyond_end(after, run.last_sequence).map_err(|error| refused(&error))?;
     if ended && after == Some(run.last_sequence) {
         return Ok(nothing_left(&id));
+    }
+    if let Some(remains) = run.remains() {
+        return Err(expired(&remains));
     }
     // Where the format has no state the log is read from the cursor on.
     let from = if protocol.is_stateless() { after } else { None };

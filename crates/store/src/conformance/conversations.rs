@@ -6,7 +6,9 @@ use crate::conformance::fixture::{
     run_id, run_to_end, run_to_pause,
 };
 use crate::error::Refusal;
-use crate::model::{Cursor, Deleted, Epoch, InterruptStatus, Outcome, Owner, RunFilter, StaleThread};
+use crate::model::{
+    Cursor, Deleted, DeletedRun, Epoch, InterruptStatus, Outcome, Owner, RunFilter, StaleThread,
+};
 use crate::store::Store;
 
 fn thread(run: &str) -> StaleThread {
@@ -78,7 +80,8 @@ pub async fn a_deleted_conversation_leaves_nothing(backend: &mut impl Backend) {
         assert_eq!(refusal(store.run(other, &run_id(run)).await), Refusal::UnknownRun);
     }
 
-    let deleted = Deleted { runs: 2, threads: vec![thread("r2")] };
+    let run = |id| DeletedRun { run_id: run_id(id), agent_id: agent("helper"), epoch: Epoch::new(1) };
+    let deleted = Deleted { runs: vec![run("r1"), run("r2")], threads: vec![thread("r2")] };
     assert_eq!(store.delete_conversation(&owner, &id).await, Ok(deleted));
     for run in ["r1", "r2"] {
         assert_eq!(refusal(store.run(&owner, &run_id(run)).await), Refusal::UnknownRun);

@@ -180,7 +180,8 @@ impl World {
             }
             87..=89 => Op::Clear(owner(dice), place(dice)),
             90..=91 => Op::Delete(owner(dice), place(dice)),
-            92..=93 => Op::Forget((0..dice.below(4)).map(|_| self.any(dice)).collect()),
+            92 => Op::Forget((0..dice.below(4)).map(|_| self.any(dice)).collect()),
+            93 => Op::Expire(Timestamp::from_unix(self.clock - 7200, 0), self.now()),
             94..=95 => Op::Archive(Timestamp::from_unix(self.clock - 3600, 0)),
             96 if dice.percent(60) => Op::Restart,
             _ => match dice.one(self.keyed.make_contiguous()).cloned() {

@@ -11,8 +11,8 @@ use crate::conformance::fixture::{NOON, agent, conversation, reference as named,
 use crate::conformance::reference::Reference;
 use crate::error::Error;
 use crate::model::{
-    ConsumeInterrupt, Deleted, Epoch, Fenced, Final, Generation, InterruptCommit, OpenRun, Opened, Owner,
-    RunFilter, Status, Whose, Withdrawal,
+    ConsumeInterrupt, Deleted, Epoch, Expired, Fenced, Final, Generation, InterruptCommit, OpenRun, Opened,
+    Owner, RunFilter, Status, Whose, Withdrawal,
 };
 use crate::record::Record;
 use crate::store::Store;
@@ -36,6 +36,8 @@ pub enum Op {
     Delete(Owner, ConversationId<'static>),
     Forget(Vec<RunId<'static>>),
     Archive(Timestamp<'static>),
+    /// What ended before the first, as of the second.
+    Expire(Timestamp<'static>, Timestamp<'static>),
     /// For a store: nothing; whoever walks restarts it.
     Restart,
 }
@@ -50,6 +52,7 @@ pub enum Answer {
     Fenced(Fenced),
     Epoch(Epoch),
     Deleted(Deleted),
+    Expired(Expired),
 }
 
 impl Op {
@@ -65,7 +68,8 @@ impl Op {
             | Self::Fence(run_id)
             | Self::Close(run_id, _)
             | Self::Result(run_id, ..) => Some(run_id.clone()),
-            Self::Clear(..) | Self::Delete(..) | Self::Forget(_) | Self::Archive(_) | Self::Restart => None,
+            Self::Clear(..) | Self::Delete(..) | Self::Forget(_) => None,
+            Self::Archive(_) | Self::Expire(..) | Self::Restart => None,
         }
     }
 
@@ -94,6 +98,7 @@ impl Op {
             Self::Forget(runs) => store.threads_forgotten(&runs).await.map(done)?,
             // What it saves is the backend's own affair; what is read afterwards is not.
             Self::Archive(before) => store.archive(&before, 3).await.map(|_| Answer::Done)?,
+            Self::Expire(before, at) => Answer::Expired(store.expire(&before, &at, 2).await?),
             Self::Restart => Answer::Done,
         })
     }
@@ -123,6 +128,7 @@ impl Op {
                 Answer::Done
             }
             Self::Archive(_) => Answer::Done,
+            Self::Expire(before, at) => Answer::Expired(reference.expire(before, at, 2)),
             Self::Restart => {
                 reference.restart();
                 Answer::Done
@@ -152,7 +158,7 @@ pub async fn same_run(
         let found = store.read_after(id, after, limit).await;
         same("read_after", told.read_after(id, after, limit), found)?;
     }
-    same("outcome", Ok(told.outcome(id)), store.outcome(id).await)?;
+    same("outcome", told.outcome(id), store.outcome(id).await)?;
     same("run", told.run(owner, id), store.run(owner, id).await)?;
     same("interrupt", told.interrupt(owner, id), store.interrupt(owner, id).await)
 }

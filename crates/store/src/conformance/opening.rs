@@ -40,6 +40,7 @@ pub async fn a_new_run_starts_from_the_empty_state(backend: &mut impl Backend) {
         resumed_from: None,
         resumed_by: None,
         seed: given.seed.clone(),
+        expired_at: None,
         usage: None,
         worker_thread: Some("thread-r1".into()),
     };

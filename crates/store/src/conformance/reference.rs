@@ -7,12 +7,13 @@ mod quota;
 
 use causeway_contract::event::{EventType, Sequence};
 use causeway_contract::id::{ConversationId, Name, Reference as ResultReference, RunId};
+use causeway_contract::timestamp::Timestamp;
 
 use crate::error::{Error, Misuse, Refusal};
 use crate::model::{
-    ConsumeInterrupt, Deleted, Epoch, Fenced, Final, Generation, Head, HeadMove, Interrupt, InterruptCommit,
-    InterruptStatus, InterruptSummary, Open, OpenRun, Opened, Orphan, Outcome, Owner, Page, Revision, Run,
-    RunFilter, StaleThread, Status, Thread, Withdrawal,
+    ConsumeInterrupt, Deleted, DeletedRun, Epoch, Expired, ExpiredRun, Fenced, Final, Generation, Head,
+    HeadMove, Interrupt, InterruptCommit, InterruptStatus, InterruptSummary, Open, OpenRun, Opened, Orphan,
+    Outcome, Owner, Page, Revision, Run, RunFilter, StaleThread, Status, Thread, Withdrawal,
 };
 use crate::record::Record;
 use crate::store::Result;
@@ -218,7 +219,9 @@ impl Reference {
         reference: &ResultReference<'_>,
         bytes: &[u8],
     ) -> Result<()> {
-        let results = &mut self.row_mut(run_id)?.results;
+        let row = self.row_mut(run_id)?;
+        row.is_kept()?;
+        let results = &mut row.results;
         match results.iter().find(|(kept, _)| kept == reference) {
             Some((_, kept)) if kept == bytes => Ok(()),
             Some(_) => Err(Refusal::ResultExists.into()),
@@ -248,7 +251,12 @@ impl Reference {
         self.places.retain(|place| place.owner != *owner || place.conversation_id != *id);
         self.keys.retain(|key| !gone.iter().any(|row| row.run.run_id == key.run_id));
         let threads = gone.iter().filter_map(Row::thread).collect();
-        Ok(Deleted { runs: u64::try_from(gone.len()).unwrap(), threads })
+        let runs = gone.into_iter().map(|Row { run, .. }| DeletedRun {
+            run_id: run.run_id,
+            agent_id: run.agent_id,
+            epoch: run.epoch,
+        });
+        Ok(Deleted { runs: runs.collect(), threads })
     }
 
     pub fn threads_forgotten(&mut self, runs: &[RunId<'static>]) {
@@ -257,13 +265,51 @@ impl Reference {
         }
     }
 
-    pub fn outcome(&self, run_id: &RunId<'_>) -> Outcome {
-        let Ok(row) = self.row(run_id) else { return Outcome::Missing };
+    /// Of the runs that are due the oldest, and once more from the start for the next: one may make way for another, but not
+    /// within a pass.
+    pub fn expire(&mut self, before: &Timestamp<'_>, at: &Timestamp<'_>, limit: usize) -> Expired {
+        let mut due: Vec<usize> = (0..self.rows.len()).filter(|row| self.is_due(*row, before)).collect();
+        due.sort_by_key(|row| self.rows[*row].run.ended_at.as_ref().map(|at| at.unix_millis()));
+        due.truncate(limit);
+        let mut done = Expired::default();
+        for row in due {
+            let row = &mut self.rows[row];
+            row.log.clear();
+            row.results.clear();
+            row.run.request = "{}".into();
+            row.run.seed = None;
+            row.run.expired_at = Some(at.clone().into_owned());
+            if let Some(interrupt) = &mut row.interrupt {
+                (interrupt.request, interrupt.snapshot) = ("{}".into(), "{}".into());
+                interrupt.summary.decision = None;
+            }
+            let Run { owner, run_id, conversation_id, .. } = row.run.clone();
+            done.runs.push(ExpiredRun { owner, run_id, conversation_id });
+        }
+        let left = (0..self.rows.len()).filter(|row| self.is_due(*row, before));
+        done.oldest_left =
+            left.filter_map(|row| self.rows[row].run.ended_at.as_ref()).map(|at| at.unix_millis()).min();
+        done
+    }
+
+    fn is_due(&self, row: usize, before: &Timestamp<'_>) -> bool {
+        let row = &self.rows[row];
+        let answer = row.run.resumed_by.as_ref().and_then(|id| self.row(id).ok());
+        row.run.ended_at.as_ref().is_some_and(|at| at.unix_millis() < before.unix_millis())
+            && row.run.expired_at.is_none()
+            && row.pending().is_none()
+            && answer.is_none_or(|row| row.run.expired_at.is_some())
+    }
+
+    pub fn outcome(&self, run_id: &RunId<'_>) -> Result<Outcome> {
+        let Ok(row) = self.row(run_id) else { return Ok(Outcome::Missing) };
+        row.is_kept()?;
         let (status, run) = (row.run.status, &row.run);
         if !status.is_terminal() {
-            return Outcome::Running { generation: run.generation, last_sequence: run.last_sequence };
+            let (generation, last_sequence) = (run.generation, run.last_sequence);
+            return Ok(Outcome::Running { generation, last_sequence });
         }
-        Outcome::Ended { status, terminal: row.log.last().unwrap().clone(), head: row.head.clone() }
+        Ok(Outcome::Ended { status, terminal: row.log.last().unwrap().clone(), head: row.head.clone() })
     }
 
     pub fn load_head(&self, owner: &Owner, id: &ConversationId<'_>, agent: &Name<'_>) -> Option<Head> {
@@ -273,6 +319,7 @@ impl Reference {
 
     pub fn read_after(&self, run_id: &RunId<'_>, after: Option<Sequence>, limit: usize) -> Result<Page> {
         let row = self.row(run_id)?;
+        row.is_kept()?;
         let later = row.log.iter().filter(|record| after.is_none_or(|after| record.sequence > after));
         let records = later.take(limit).cloned().collect();
         Ok(Page { records, status: row.run.status, last_sequence: row.run.last_sequence })
@@ -312,7 +359,9 @@ impl Reference {
     }
 
     pub fn interrupt(&self, owner: &Owner, run_id: &RunId<'_>) -> Result<Interrupt> {
-        Ok(self.owned(owner, run_id)?.interrupt.clone().ok_or(Refusal::NoInterrupt)?)
+        let row = self.owned(owner, run_id)?;
+        row.is_kept()?;
+        Ok(row.interrupt.clone().ok_or(Refusal::NoInterrupt)?)
     }
 
     pub fn result(&self, owner: &Owner, run_id: &RunId<'_>, of: &ResultReference<'_>) -> Result<Vec<u8>> {
@@ -429,6 +478,7 @@ impl Reference {
             seed: open.seed.clone(),
             usage: None,
             worker_thread: open.worker_thread.clone(),
+            expired_at: None,
         };
         self.rows.push(Row {
             run,
@@ -538,6 +588,13 @@ impl Row {
     fn view(&self) -> Run {
         let interrupt = self.interrupt.as_ref().map(|interrupt| interrupt.summary.clone());
         Run { interrupt, ..self.run.clone() }
+    }
+
+    fn is_kept(&self) -> Result<()> {
+        match self.run.remains() {
+            Some(remains) => Err(Refusal::Expired { remains: Box::new(remains) }.into()),
+            None => Ok(()),
+        }
     }
 
     fn pending(&self) -> Option<&Interrupt> {

@@ -10,15 +10,16 @@ use std::sync::Arc;
 use causeway_contract::event::EventType;
 use causeway_contract::id::{ConversationId, Name, Reference, RunId};
 use causeway_contract::receipt::CommitReceipt;
+use causeway_contract::timestamp::Timestamp;
 
 use crate::error::Refusal;
 use crate::model::interrupt::expired;
 use crate::model::{
-    Bound, ConsumeInterrupt, Deleted, Epoch, Fenced, Final, Generation, Head, HeadMove, Interrupt,
-    InterruptCommit, InterruptStatus, InterruptSummary, Open, OpenRun, Opened, Owner, Revision, Run,
-    StaleThread, Status, Whose, Withdrawal,
+    Bound, ConsumeInterrupt, Deleted, DeletedRun, Epoch, Expired, ExpiredRun, Fenced, Final, Generation,
+    Head, HeadMove, Interrupt, InterruptCommit, InterruptStatus, InterruptSummary, Open, OpenRun, Opened,
+    Owner, Revision, Run, StaleThread, Status, Whose, Withdrawal,
 };
-use crate::record::Record;
+use crate::record::{Payload, Record};
 use crate::rules::{self, Ending, RunState};
 use crate::store::Result;
 
@@ -273,6 +274,7 @@ impl Memory {
     pub fn put_result(&mut self, run_id: &RunId<'_>, reference: &Reference<'_>, bytes: &[u8]) -> Result<()> {
         rules::check_result(bytes)?;
         let row = self.row_mut(run_id)?;
+        rules::not_expired(&row.run)?;
         match row.results.get(reference.as_str()) {
             Some(kept) if **kept == *bytes => Ok(()),
             Some(_) => Err(Refusal::ResultExists.into()),
@@ -320,7 +322,11 @@ impl Memory {
             if row.place() != place {
                 return true;
             }
-            deleted.runs += 1;
+            deleted.runs.push(DeletedRun {
+                run_id: row.run.run_id.clone(),
+                agent_id: row.run.agent_id.clone(),
+                epoch: row.run.epoch,
+            });
             deleted.threads.extend(row.thread_left());
             false
         });
@@ -337,6 +343,37 @@ impl Memory {
                 row.forgotten = true;
             }
         }
+    }
+
+    /// See [`Store::expire`](crate::Store::expire).
+    pub fn expire(&mut self, before: &Timestamp<'_>, at: &Timestamp<'_>, limit: usize) -> Expired {
+        let keys = self.expirable(before.unix_millis());
+        let mut done = Expired::default();
+        for key in keys.iter().take(limit) {
+            let Some(row) = self.runs.get_mut(key) else { continue };
+            row.expire(at.clone().into_owned());
+            let (owner, conversation_id) = row.place();
+            done.runs.push(ExpiredRun { owner, run_id: row.run.run_id.clone(), conversation_id });
+        }
+        let oldest = self.expirable(before.unix_millis()).into_iter().next();
+        done.oldest_left = oldest.and_then(|key| self.runs.get(&key)).and_then(Row::ended);
+        done
+    }
+
+    /// Runs that are due, the oldest end first.
+    fn expirable(&self, before: i64) -> Vec<u64> {
+        let due = |row: &Row| {
+            let waits = row.interrupt.as_ref().is_some_and(|i| i.summary.status == InterruptStatus::Pending);
+            let after = row.run.resumed_by.as_ref().and_then(|id| self.row(id).ok());
+            row.run.expired_at.is_none() && !waits && after.is_none_or(|row| row.run.expired_at.is_some())
+        };
+        let mut ended: Vec<_> = self
+            .runs
+            .iter()
+            .filter_map(|(key, row)| Some((row.ended()?, *key)).filter(|(end, _)| *end < before && due(row)))
+            .collect();
+        ended.sort_unstable();
+        ended.into_iter().map(|(_, key)| key).collect()
     }
 
     fn replayed(&self, open: &OpenRun) -> Result<Option<Run>> {
@@ -448,6 +485,7 @@ impl Memory {
             seed: open.seed,
             usage: None,
             worker_thread: open.worker_thread,
+            expired_at: None,
         };
         self.runs.insert(
             key,
@@ -540,6 +578,24 @@ impl Row {
             status: self.run.status,
             thread: self.run.thread,
             last: self.run.last_sequence,
+        }
+    }
+
+    fn ended(&self) -> Option<i64> {
+        self.run.ended_at.as_ref().map(|at| at.unix_millis())
+    }
+
+    fn expire(&mut self, at: Timestamp<'static>) {
+        self.log.clear();
+        self.results.clear();
+        self.run.request = Payload::from(rules::NO_CONTENT);
+        self.run.seed = None;
+        self.opened_bytes = 0;
+        self.run.expired_at = Some(at);
+        if let Some(interrupt) = &mut self.interrupt {
+            interrupt.request = Payload::from(rules::NO_CONTENT);
+            interrupt.snapshot = Payload::from(rules::NO_CONTENT);
+            interrupt.summary.decision = None;
         }
     }
 

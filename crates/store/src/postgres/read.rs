@@ -14,8 +14,8 @@ use tokio_postgres::types::ToSql;
 use crate::columns::{Columns, Damaged, column_of, interrupt_number, status_number, stored};
 use crate::error::Refusal;
 use crate::model::{
-    Cursor, Head, HeadMove, Interrupt, InterruptStatus, Orphan, Outcome, Owner, Page, Revision, Run,
-    RunFilter, RunPage, StaleThread, Whose,
+    Cursor, DeletedRun, ExpiredRun, Head, HeadMove, Interrupt, InterruptStatus, Orphan, Outcome, Owner, Page,
+    Revision, Run, RunFilter, RunPage, StaleThread, Whose,
 };
 use crate::piece::Unpacking;
 use crate::postgres::session::{Session, Sql};
@@ -35,7 +35,7 @@ SELECT r.run_key, r.owner, r.run_id, c.conversation_id, r.epoch, r.agent_id, r.h
     r.request, r.error, r.cause, r.resumed_from, r.resumed_by, r.seed,
     CASE r.status WHEN 0 THEN (SELECT l.data FROM log l WHERE l.bucket = r.bucket AND l.run_key = r.run_key
         AND l.type = 19 ORDER BY l.sequence DESC LIMIT 1) ELSE r.usage END,
-    r.worker_thread,
+    r.worker_thread, r.expired_at,
     i.interrupt_id, i.reason, i.revision, i.status, i.expires_at, i.decision
 FROM run r JOIN conversation c USING (conversation_key) LEFT JOIN interrupt i USING (run_key)";
 
@@ -125,7 +125,7 @@ pub(crate) async fn read_after(
     limit: usize,
 ) -> Sql<Page> {
     let sql = format!(
-        "SELECT r.run_key, r.bucket, r.status, r.archived, {LAST_SEQUENCE},
+        "SELECT r.run_key, r.bucket, r.status, r.archived, {LAST_SEQUENCE}, r.expired_at,
              p.sequence, p.type, p.timestamp, p.namespace, p.data
          FROM run r LEFT JOIN LATERAL (
              SELECT l.sequence, l.type, l.timestamp, l.namespace, l.data FROM log l
@@ -142,15 +142,22 @@ pub(crate) async fn read_after(
     let mut columns = Columns::new(first);
     let (key, bucket) = (columns.int()?, columns.int()?);
     let (status, archived, last_sequence) = (columns.status()?, columns.int()? != 0, columns.sequence()?);
+    if columns.text_or_null()?.is_some() {
+        not_expired(session, key).await?;
+    }
     if archived {
         let records = read_pack(session, key, after, limit).await?;
+        if records.is_empty() && after < stored(last_sequence.value()) {
+            // It went between the two looks.
+            not_expired(session, key).await?;
+        }
         return Ok(Page { records, status, last_sequence });
     }
     let mut page = Filling { records: Vec::new(), bytes: 0 };
     let mut full = false;
     for row in &rows {
         let mut columns = Columns::new(row);
-        for _ in 0..5 {
+        for _ in 0..6 {
             columns.skip();
         }
         if let Some(record) = columns.record_or_null()? {
@@ -177,6 +184,12 @@ pub(crate) async fn read_after(
         }
     }
     Ok(Page { records: page.records, status, last_sequence })
+}
+
+/// Refuses where the content of a run was deleted.
+pub(crate) async fn not_expired(session: &Session, key: i64) -> Sql<()> {
+    let run = run_by_key(session, key).await?.ok_or(Refusal::UnknownRun)?;
+    Ok(rules::not_expired(&run)?)
 }
 
 /// A page that is being filled.
@@ -327,6 +340,7 @@ pub(crate) async fn expiring_interrupts(
 
 pub(crate) async fn interrupt(session: &Session, owner: &Owner, run_id: &RunId<'_>) -> Sql<Interrupt> {
     let key = owned_run(session, owner, run_id).await?;
+    not_expired(session, key).await?;
     interrupt_by_key(session, key).await?.ok_or_else(|| Refusal::NoInterrupt.into())
 }
 
@@ -425,6 +439,17 @@ pub(crate) async fn threads_left(session: &Session, conversation: i64) -> Sql<Ve
         .await
 }
 
+/// The runs of a conversation.
+pub(crate) async fn runs_left(session: &Session, conversation: i64) -> Sql<Vec<DeletedRun>> {
+    session
+        .every(
+            "SELECT run_id, agent_id, epoch FROM run WHERE conversation_key = $1 ORDER BY run_key",
+            &[&conversation],
+            |columns| columns.deleted_run(),
+        )
+        .await
+}
+
 /// Runs that this instance took over from dead ones and that have no terminal yet.
 pub(crate) async fn orphans(session: &Session, instance: i64) -> Sql<Vec<Orphan>> {
     let sql = format!(
@@ -473,4 +498,42 @@ pub(crate) async fn packable(session: &Session, before_millis: i64, limit: usize
             |columns| columns.int(),
         )
         .await
+}
+
+/// Runs whose content is due for deletion, as of the end `$1`.
+const EXPIRABLE: &str = "r.expired_at IS NULL AND r.ended_ms IS NOT NULL AND r.ended_ms < $1
+    AND NOT EXISTS (SELECT 1 FROM interrupt i WHERE i.run_key = r.run_key AND i.status = 0)
+    AND NOT EXISTS (SELECT 1 FROM run n WHERE n.run_id = r.resumed_by AND n.expired_at IS NULL)";
+
+/// Runs that ended before a time and whose content may go, oldest end first.
+pub(crate) async fn expirable(session: &Session, before_millis: i64, limit: usize) -> Sql<Vec<i64>> {
+    let sql =
+        format!("SELECT r.run_key FROM run r WHERE {EXPIRABLE} ORDER BY r.ended_ms, r.run_key LIMIT $2");
+    session.every(&sql, &[&before_millis, &most(limit)], |columns| columns.int()).await
+}
+
+/// The same of one run, with its partition, kept from everybody else until this transaction is over; `None` where it is not
+/// due, or somebody else is at it.
+pub(crate) async fn expirable_run(
+    session: &Session,
+    before_millis: i64,
+    key: i64,
+) -> Sql<Option<(i64, ExpiredRun)>> {
+    let sql = format!(
+        "SELECT r.bucket, r.owner, r.run_id, c.conversation_id FROM run r JOIN conversation c USING (conversation_key)
+         WHERE {EXPIRABLE} AND r.run_key = $2 FOR UPDATE OF r SKIP LOCKED"
+    );
+    session.one(&sql, &[&before_millis, &key], |columns| Ok((columns.int()?, columns.expired_run()?))).await
+}
+
+/// When the oldest run ended that may be packed.
+pub(crate) async fn oldest_packable(session: &Session, before_millis: i64) -> Sql<Option<i64>> {
+    let sql = "SELECT min(ended_ms) FROM run WHERE archived = 0 AND ended_ms IS NOT NULL AND ended_ms < $1";
+    Ok(session.one(sql, &[&before_millis], |columns| columns.int_or_null()).await?.flatten())
+}
+
+/// When the oldest run ended whose content may go.
+pub(crate) async fn oldest_expirable(session: &Session, before_millis: i64) -> Sql<Option<i64>> {
+    let sql = format!("SELECT min(r.ended_ms) FROM run r WHERE {EXPIRABLE}");
+    Ok(session.one(&sql, &[&before_millis], |columns| columns.int_or_null()).await?.flatten())
 }

@@ -8,7 +8,7 @@ use crate::postgres::options::Options;
 use crate::postgres::session::{Session, Sql, quoted};
 
 /// Every step from nothing. The version of a schema is the number of steps it has seen.
-pub(crate) const MIGRATIONS: &[&str] = &[V1, V2];
+pub(crate) const MIGRATIONS: &[&str] = &[V1, V2, EXPIRY];
 
 /// The week that it is by the server's clock. The records of a run stand in the partition of the week in which it was
 /// opened.
@@ -176,6 +176,12 @@ CREATE TABLE begun (
 CREATE INDEX begun_owner ON begun (owner, at_ms);
 CREATE INDEX begun_agent ON begun (agent_id, at_ms);
 CREATE INDEX begun_age ON begun (noted_at);
+";
+
+/// When the content of a run was deleted, and the way to those that are next.
+const EXPIRY: &str = "
+ALTER TABLE run ADD COLUMN expired_at text;
+CREATE INDEX run_expirable ON run (ended_ms) WHERE expired_at IS NULL AND ended_ms IS NOT NULL;
 ";
 
 /// What a schema is, compared with what this version needs.

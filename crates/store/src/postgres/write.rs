@@ -14,8 +14,9 @@ use crate::columns::{
 use crate::error::Refusal;
 use crate::model::interrupt::expired;
 use crate::model::{
-    Archived, Bound, ConsumeInterrupt, Deleted, Epoch, Fenced, Final, Generation, HeadMove, InterruptCommit,
-    InterruptStatus, Open, OpenRun, Opened, Orphan, Outcome, Owner, Revision, Status, Withdrawal,
+    Archived, Bound, ConsumeInterrupt, Deleted, Epoch, ExpiredRun, Fenced, Final, Generation, HeadMove,
+    InterruptCommit, InterruptStatus, Open, OpenRun, Opened, Orphan, Outcome, Owner, Revision, Status,
+    Withdrawal,
 };
 use crate::postgres::fault::Trouble;
 use crate::postgres::pack;
@@ -60,7 +61,13 @@ impl Writer {
         if let Some(replayed) = self.replayed(open).await? {
             return Ok(replayed);
         }
-        let conversation = self.check_new(open).await?;
+        let conversation = match self.check_new(open).await {
+            Err(Trouble::Answer(busy)) if open.idempotency.is_some() => {
+                // Another gateway may have opened it for the same request while we waited.
+                return self.replayed(open).await?.ok_or(Trouble::Answer(busy));
+            }
+            checked => checked?,
+        };
         let mut voided = None;
         if let Some(key) = conversation.as_ref().and_then(|found| found.pending) {
             let pending = read::interrupt_by_key(self.session()?, key).await?.ok_or(Damaged)?;
@@ -168,6 +175,9 @@ impl Writer {
         // Of many answers at once the others wait here, and then see what the first has done.
         let key = stored(key);
         self.lock_conversation_of(key).await?;
+        if let Some(replayed) = self.replayed(&answer.open).await? {
+            return Ok(replayed);
+        }
         let interrupt = read::interrupt_by_key(self.session()?, key).await?.ok_or(Refusal::NoInterrupt)?;
         rules::check_answer(answer, &interrupt)?;
         let conversation = self.check_new(&answer.open).await?;
@@ -239,6 +249,7 @@ impl Writer {
         rules::check_result(bytes)?;
         let key = self.run_key(run_id).await?;
         let session = self.session()?;
+        read::not_expired(session, key).await?;
         let inserted = session
             .execute(
                 "INSERT INTO result (run_key, reference, bytes) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
@@ -289,6 +300,7 @@ impl Writer {
         let key = self.idle(owner, id).await?.key;
         let session = self.session()?;
         let threads = read::threads_left(session, key).await?;
+        let runs = read::runs_left(session, key).await?;
         session
             .execute(
                 "DELETE FROM log l USING run r
@@ -303,7 +315,7 @@ impl Writer {
             session.execute(&sql, &[&key]).await?;
         }
         session.execute("DELETE FROM head WHERE conversation_key = $1", &[&key]).await?;
-        let runs = session.execute("DELETE FROM run WHERE conversation_key = $1", &[&key]).await?;
+        session.execute("DELETE FROM run WHERE conversation_key = $1", &[&key]).await?;
         session.execute("DELETE FROM conversation WHERE conversation_key = $1", &[&key]).await?;
         // A run id may be used again.
         self.known.clear();
@@ -319,6 +331,32 @@ impl Writer {
     pub(crate) async fn pack(&mut self, key: i64) -> Sql<Archived> {
         self.flush().await?;
         pack::pack(self.session()?, key).await
+    }
+
+    /// Deletes the content of a run; nothing where it is not due any more, or somebody else is at it.
+    pub(crate) async fn expire(&mut self, key: i64, before: i64, at: &str) -> Sql<Option<ExpiredRun>> {
+        self.flush().await?;
+        let session = self.session()?;
+        let Some((bucket, run)) = read::expirable_run(session, before, key).await? else { return Ok(None) };
+        // A packed run stands in the log as well until its partition goes.
+        session.execute("DELETE FROM log WHERE bucket = $1 AND run_key = $2", &[&bucket, &key]).await?;
+        for table in ["pack", "result"] {
+            session.execute(&format!("DELETE FROM {table} WHERE run_key = $1"), &[&key]).await?;
+        }
+        session
+            .execute(
+                "UPDATE interrupt SET request = $2, snapshot = $2, decision = NULL WHERE run_key = $1",
+                &[&key, &rules::NO_CONTENT],
+            )
+            .await?;
+        session
+            .execute(
+                "UPDATE run SET request = $2, seed = NULL, archived = 1, expired_at = $3, content_bytes = 0
+                 WHERE run_key = $1",
+                &[&key, &rules::NO_CONTENT, &at],
+            )
+            .await?;
+        Ok(Some(run))
     }
 
     /// In the writer's transaction, behind the write whose answer was lost.

@@ -120,6 +120,8 @@ pub(crate) fn writer(dir: &Path, tuning: Tuning, mark: &mut Mark) -> Result<Conn
         return Err(Unavailable::new(Cause::Io, path, "the file system does not allow a write-ahead log"));
     }
     connection.pragma_update(None, "synchronous", if tuning.sync { "FULL" } else { "OFF" }).map_err(sql)?;
+    // What was deleted is not to be found in the file any more.
+    connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(())).map_err(sql)?;
     connection.pragma_update(None, "foreign_keys", true).map_err(sql)?;
     connection.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024).map_err(sql)?;
     connection.pragma_update(None, "temp_store", "MEMORY").map_err(sql)?;

@@ -13,8 +13,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use crate::columns::column_of;
 use crate::error::Refusal;
 use crate::model::{
-    Cursor, Head, HeadMove, Interrupt, InterruptStatus, Orphan, Outcome, Owner, Page, Revision, Run,
-    RunFilter, RunPage, StaleThread, Whose,
+    Cursor, DeletedRun, ExpiredRun, Head, HeadMove, Interrupt, InterruptStatus, Orphan, Outcome, Owner, Page,
+    Revision, Run, RunFilter, RunPage, StaleThread, Whose,
 };
 use crate::record::Record;
 use crate::rules;
@@ -106,7 +106,7 @@ SELECT r.run_key, r.owner, r.run_id, c.conversation_id, r.epoch, r.agent_id, r.h
     r.request, r.error, r.cause, r.resumed_from, r.resumed_by, r.seed,
     CASE r.status WHEN 0 THEN (SELECT l.data FROM log l WHERE l.run_key = r.run_key AND l.type = 19
         ORDER BY l.sequence DESC LIMIT 1) ELSE r.usage END,
-    r.worker_thread,
+    r.worker_thread, r.expired_at,
     i.interrupt_id, i.reason, i.revision, i.status, i.expires_at, i.decision
 FROM run r JOIN conversation c USING (conversation_key) LEFT JOIN interrupt i USING (run_key)";
 
@@ -181,13 +181,17 @@ pub(crate) fn read_after(
     limit: usize,
 ) -> Read<Page> {
     let sql = format!(
-        "SELECT r.run_key, r.status, r.archived, {LAST_SEQUENCE} FROM run r
+        "SELECT r.run_key, r.status, r.archived, {LAST_SEQUENCE}, r.expired_at FROM run r
          WHERE r.run_id = ?1 AND (?2 IS NULL OR r.owner = ?2)"
     );
     let found = one(connection, &sql, params![run_id.as_str(), owner.map(Owner::as_str)], |columns| {
-        Ok((columns.int()?, columns.status()?, columns.int()? != 0, columns.sequence()?))
+        let (key, status, archived) = (columns.int()?, columns.status()?, columns.int()? != 0);
+        Ok((key, status, archived, columns.sequence()?, columns.text_or_null()?.is_some()))
     })?;
-    let (key, status, archived, last_sequence) = found.ok_or(Refusal::UnknownRun)?;
+    let (key, status, archived, last_sequence, expired) = found.ok_or(Refusal::UnknownRun)?;
+    if expired {
+        not_expired(connection, key)?;
+    }
     let after = after.map_or(-1, |after| stored(after.value()));
     let records = if archived {
         pack::read(connection, key, after, limit)?
@@ -195,6 +199,11 @@ pub(crate) fn read_after(
         read_log(connection, key, after, limit)?
     };
     Ok(Page { records, status, last_sequence })
+}
+
+/// Refuses where the content of a run was deleted.
+pub(crate) fn not_expired(connection: &Connection, key: i64) -> Read<()> {
+    Ok(rules::not_expired(&run_by_key(connection, key)?)?)
 }
 
 fn read_log(connection: &Connection, key: i64, after: i64, limit: usize) -> Read<Vec<Record>> {
@@ -335,6 +344,7 @@ pub(crate) fn expiring_interrupts(
 
 pub(crate) fn interrupt(connection: &Connection, owner: &Owner, run_id: &RunId<'_>) -> Read<Interrupt> {
     let key = owned_run(connection, owner, run_id)?;
+    not_expired(connection, key)?;
     interrupt_by_key(connection, key)?.ok_or_else(|| Refusal::NoInterrupt.into())
 }
 
@@ -389,6 +399,16 @@ pub(crate) fn threads_left(connection: &Connection, conversation: i64) -> Read<V
     )
 }
 
+/// The runs of a conversation.
+pub(crate) fn runs_left(connection: &Connection, conversation: i64) -> Read<Vec<DeletedRun>> {
+    every(
+        connection,
+        "SELECT run_id, agent_id, epoch FROM run WHERE conversation_key = ?1 ORDER BY run_key",
+        [conversation],
+        |columns| Ok(columns.deleted_run()?),
+    )
+}
+
 pub(crate) fn orphans(connection: &Connection, instance: i64) -> Read<Vec<Orphan>> {
     let sql = format!(
         "SELECT r.owner, r.run_id, c.conversation_id, r.epoch, r.agent_id, r.harness_id, r.thread, {LAST_SEQUENCE},
@@ -408,4 +428,42 @@ pub(crate) fn packable(connection: &Connection, before_millis: i64, limit: usize
         params![before_millis, i64::try_from(limit).unwrap_or(i64::MAX)],
         |columns| Ok(columns.int()?),
     )
+}
+
+/// Runs whose content is due for deletion, as of the end `?1`.
+const EXPIRABLE: &str = "r.expired_at IS NULL AND r.ended_ms IS NOT NULL AND r.ended_ms < ?1
+    AND NOT EXISTS (SELECT 1 FROM interrupt i WHERE i.run_key = r.run_key AND i.status = 0)
+    AND NOT EXISTS (SELECT 1 FROM run n WHERE n.run_id = r.resumed_by AND n.expired_at IS NULL)";
+
+/// Runs that ended before a time and whose content may go, oldest end first.
+pub(crate) fn expirable(connection: &Connection, before_millis: i64, limit: usize) -> Read<Vec<i64>> {
+    let sql =
+        format!("SELECT r.run_key FROM run r WHERE {EXPIRABLE} ORDER BY r.ended_ms, r.run_key LIMIT ?2");
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    every(connection, &sql, params![before_millis, limit], |columns| Ok(columns.int()?))
+}
+
+/// The same of one run; `None` where it is not due.
+pub(crate) fn expirable_run(
+    connection: &Connection,
+    before_millis: i64,
+    key: i64,
+) -> Read<Option<ExpiredRun>> {
+    let sql = format!(
+        "SELECT r.owner, r.run_id, c.conversation_id FROM run r JOIN conversation c USING (conversation_key)
+         WHERE {EXPIRABLE} AND r.run_key = ?2"
+    );
+    one(connection, &sql, [before_millis, key], |columns| Ok(columns.expired_run()?))
+}
+
+/// When the oldest run ended that may be packed.
+pub(crate) fn oldest_packable(connection: &Connection, before_millis: i64) -> Read<Option<i64>> {
+    let sql = "SELECT min(ended_ms) FROM run WHERE archived = 0 AND ended_ms IS NOT NULL AND ended_ms < ?1";
+    Ok(one(connection, sql, [before_millis], |columns| Ok(columns.int_or_null()?))?.flatten())
+}
+
+/// When the oldest run ended whose content may go.
+pub(crate) fn oldest_expirable(connection: &Connection, before_millis: i64) -> Read<Option<i64>> {
+    let sql = format!("SELECT min(r.ended_ms) FROM run r WHERE {EXPIRABLE}");
+    Ok(one(connection, &sql, [before_millis], |columns| Ok(columns.int_or_null()?))?.flatten())
 }

@@ -15,7 +15,7 @@ use crate::sqlite::{fault, mark};
 pub(crate) type Migration = &'static str;
 
 /// Every step from an empty file. The version of a file (`user_version`) is the number of steps it has seen.
-pub(crate) const MIGRATIONS: &[Migration] = &[V1, V2, V3];
+pub(crate) const MIGRATIONS: &[Migration] = &[V1, V2, V3, EXPIRY];
 
 /// `application_id` of our files: "CWY1".
 const APPLICATION_ID: i32 = 0x4357_5931;
@@ -167,6 +167,12 @@ CREATE TABLE begun (
 CREATE INDEX begun_owner ON begun (owner, at_ms);
 CREATE INDEX begun_agent ON begun (agent_id, at_ms);
 CREATE INDEX begun_age ON begun (at_ms);
+";
+
+/// When the content of a run was deleted, and the way to those that are next.
+const EXPIRY: Migration = "
+ALTER TABLE run ADD COLUMN expired_at TEXT;
+CREATE INDEX run_expirable ON run (ended_ms) WHERE expired_at IS NULL AND ended_ms IS NOT NULL;
 ";
 
 /// Brings the file to the newest version; copies an older one first, to a file beside it.

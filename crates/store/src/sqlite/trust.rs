@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
@@ -44,13 +45,31 @@ impl Writer {
     /// Copies a long log into the file. One that cannot be copied keeps what it has, and the store says that it is ill;
     /// it is tried again after the next commit.
     pub(crate) fn checkpoint_if_due(&mut self) {
-        if self.distrusted || self.log_pages.swap(0, Ordering::Relaxed) < self.tuning.checkpoint_pages {
+        let long = self.log_pages.swap(0, Ordering::Relaxed) >= self.tuning.checkpoint_pages;
+        if self.distrusted || !(long || self.fold_in) {
             return;
         }
-        match self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())) {
-            Ok(()) => self.condition.clear(),
+        match self.checkpoint() {
+            Ok(emptied) => {
+                self.fold_in = self.fold_in && !emptied;
+                self.condition.clear();
+            }
             Err(error) => self.condition.set(self.unavailable(&error)),
         }
+    }
+
+    /// Whether the log is empty afterwards. It is emptied only where deleted content stands in it and no reader is in the
+    /// way, who is not waited for.
+    fn checkpoint(&self) -> rusqlite::Result<bool> {
+        if !self.fold_in {
+            self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
+            return Ok(false);
+        }
+        self.connection.busy_timeout(Duration::ZERO)?;
+        let busy =
+            self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
+        self.connection.busy_timeout(open::BUSY)?;
+        Ok(busy? == 0)
     }
 
     /// Ends the use of this connection: the disk failed under it.

@@ -18,8 +18,8 @@ use crate::error::{Cause, Refusal, Unavailable};
 use crate::failpoint::{self, hit, strikes};
 use crate::model::interrupt::expired;
 use crate::model::{
-    Archived, Bound, ConsumeInterrupt, Deleted, Epoch, Fenced, Final, Generation, HeadMove, InterruptCommit,
-    InterruptStatus, Open, OpenRun, Opened, Owner, Revision, Status, Withdrawal,
+    Archived, Bound, ConsumeInterrupt, Deleted, Epoch, ExpiredRun, Fenced, Final, Generation, HeadMove,
+    InterruptCommit, InterruptStatus, Open, OpenRun, Opened, Owner, Revision, Status, Withdrawal,
 };
 use crate::record::Record;
 use crate::rules::{self, Ending, RunState};
@@ -53,6 +53,8 @@ pub(crate) struct Writer {
     pub(crate) log_pages: Arc<AtomicI32>,
     /// Whether the disk failed under the connection, so that it must not be written through again.
     pub(crate) distrusted: bool,
+    /// Whether content was deleted that still stands in the write-ahead log.
+    pub(crate) fold_in: bool,
     known: HashMap<RunId<'static>, Known>,
 }
 
@@ -88,6 +90,7 @@ impl Writer {
             condition,
             log_pages: Arc::default(),
             distrusted: false,
+            fold_in: false,
             known: HashMap::new(),
         };
         writer.watch_log()?;
@@ -266,6 +269,7 @@ impl Writer {
     ) -> Write<()> {
         rules::check_result(bytes)?;
         let key = self.run_key(run_id)?;
+        read::not_expired(&self.connection, key)?;
         let kept = one(
             &self.connection,
             "SELECT bytes FROM result WHERE run_key = ?1 AND reference = ?2",
@@ -306,6 +310,7 @@ impl Writer {
     pub(crate) fn delete_conversation(&mut self, owner: &Owner, id: &ConversationId<'_>) -> Write<Deleted> {
         let key = self.idle(owner, id)?.key;
         let threads = read::threads_left(&self.connection, key)?;
+        let runs = read::runs_left(&self.connection, key)?;
         for table in ["log", "pack", "result", "interrupt", "idempotency"] {
             let sql = format!(
                 "DELETE FROM {table} WHERE run_key IN (SELECT run_key FROM run WHERE conversation_key = ?1)"
@@ -314,11 +319,41 @@ impl Writer {
         }
         hit(failpoint::DELETED);
         self.connection.execute("DELETE FROM head WHERE conversation_key = ?1", [key])?;
-        let runs = self.connection.execute("DELETE FROM run WHERE conversation_key = ?1", [key])?;
+        self.connection.execute("DELETE FROM run WHERE conversation_key = ?1", [key])?;
         self.connection.execute("DELETE FROM conversation WHERE conversation_key = ?1", [key])?;
+        self.fold_in = true;
         // Conversation keys may be used again, and a run id too.
         self.known.clear();
-        Ok(Deleted { runs: u64::try_from(runs).unwrap_or(u64::MAX), threads })
+        Ok(Deleted { runs, threads })
+    }
+
+    /// Deletes the content of a run; nothing where it is not due any more.
+    pub(crate) fn expire(&mut self, key: i64, before: i64, at: &str) -> Write<Option<ExpiredRun>> {
+        let Some(run) = read::expirable_run(&self.connection, before, key)? else { return Ok(None) };
+        for table in ["log", "pack", "result"] {
+            let sql = format!("DELETE FROM {table} WHERE run_key = ?1");
+            self.connection.prepare_cached(&sql)?.execute([key])?;
+        }
+        self.connection
+            .prepare_cached(
+                "UPDATE interrupt SET request = ?2, snapshot = ?2, decision = NULL WHERE run_key = ?1",
+            )?
+            .execute(params![key, rules::NO_CONTENT])?;
+        self.connection
+            .prepare_cached(
+                "UPDATE run SET request = ?2, seed = NULL, archived = 1, expired_at = ?3, content_bytes = 0
+                 WHERE run_key = ?1",
+            )?
+            .execute(params![key, rules::NO_CONTENT, at])?;
+        Ok(Some(run))
+    }
+
+    /// Has the log folded into the file after this transaction, so that what was deleted is in neither.
+    // A verb of the writer, as the others are.
+    #[allow(clippy::unnecessary_wraps)]
+    pub(crate) fn fold_in(&mut self) -> Write<()> {
+        self.fold_in = true;
+        Ok(())
     }
 
     pub(crate) fn threads_forgotten(&mut self, runs: &[RunId<'static>]) -> Write<()> {

@@ -48,7 +48,7 @@ impl Reference {
                 Whose::Owner => row.run.owner.as_str(),
                 Whose::Agent => row.run.agent_id.as_str(),
             };
-            if of != name {
+            if of != name || row.run.expired_at.is_some() {
                 continue;
             }
             bytes += row.run.request.as_str().len();

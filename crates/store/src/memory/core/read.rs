@@ -41,6 +41,14 @@ impl Memory {
         self.runs.values().filter(of).map(Row::stored_bytes).sum()
     }
 
+    /// Refuses where the content of the run was deleted.
+    ///
+    /// # Errors
+    /// `Expired`.
+    pub(crate) fn not_expired(&self, run_id: &RunId<'_>) -> Result<()> {
+        Ok(self.row(run_id).map_or(Ok(()), |row| rules::not_expired(&row.run))?)
+    }
+
     /// See [`Store::load_head`](crate::Store::load_head).
     pub fn load_head(
         &self,
@@ -57,6 +65,7 @@ impl Memory {
     /// As the trait's verb.
     pub fn read_after(&self, run_id: &RunId<'_>, after: Option<Sequence>, limit: usize) -> Result<Page> {
         let row = self.row(run_id)?;
+        rules::not_expired(&row.run)?;
         let from = row.log.partition_point(|record| after.is_some_and(|after| record.sequence <= after));
         let (mut records, mut bytes) = (Vec::new(), 0);
         for record in row.log.iter().skip(from).take(limit) {
@@ -132,6 +141,7 @@ impl Memory {
         if row.run.owner != *owner {
             return Err(Refusal::UnknownRun.into());
         }
+        rules::not_expired(&row.run)?;
         Ok(row.interrupt.clone().ok_or(Refusal::NoInterrupt)?)
     }
 
