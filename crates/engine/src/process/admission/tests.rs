@@ -200,7 +200,7 @@ fn a_wait_beyond_what_a_clock_can_say_is_no_fault() {
     assert!(bench.fails());
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Op {
     Claim { kept: bool },
     Join(usize),
@@ -401,7 +401,7 @@ impl Model {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_happens_the_rules_hold(places in 1..4_usize, queue in 0..4_usize, ops in prop::collection::vec(op(), 0..120)) {
