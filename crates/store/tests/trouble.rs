@@ -68,7 +68,7 @@ fn a_file_of_a_newer_version_is_refused_untouched() {
     let refused = trouble(SqliteStore::open(options(dir.path())));
     assert_eq!(
         (refused.cause, refused.detail.as_str()),
-        (Cause::NewerSchema, "schema 9, this version reads up to 2")
+        (Cause::NewerSchema, "schema 9, this version reads up to 3")
     );
     assert_eq!(trouble(SqliteStore::open_read_only(dir.path())).cause, Cause::NewerSchema);
     assert!(fs::read(&file).unwrap() == before, "the file was changed");
