@@ -13,11 +13,16 @@ const SHORT: &str = "[retention]\npack_after = \"100ms\"\ndelete_after = \"1s\"\
 
 /// An agent whose worker keeps what it is told in a file of its conversation, and with `more` settings.
 fn keeper(more: &str) -> String {
+    format!("{more}{}", keeper_in("{data_dir}/workers/{agent}.{conversation}.{epoch}.db"))
+}
+
+/// The same with its file at this place.
+fn keeper_in(place: &str) -> String {
     let worker = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/template-python/worker.py");
     let worker = worker.canonicalize().unwrap();
     format!(
-        "{more}[agents.keeps]\nharness = \"canonical\"\n[agents.keeps.driver.process]\n\
-         command = [\"python3\", {worker:?}, \"--db\", \"{{data_dir}}/workers/{{agent}}.{{conversation}}.{{epoch}}.db\"]\n"
+        "[agents.keeps]\nharness = \"canonical\"\n[agents.keeps.driver.process]\n\
+         command = [\"python3\", {worker:?}, \"--db\", {place:?}]\n"
     )
 }
 
@@ -126,4 +131,23 @@ fn a_deleted_conversation_takes_the_files_of_its_workers_along_and_no_other() {
     assert!(files(&workers).contains(&"keeps.c.1.db".to_owned()));
     let others = say(&client, "keeps", "d", Protocol::Custom, "recall").text();
     assert!(others.contains("apple"), "{others}");
+}
+
+#[test]
+fn a_worker_that_leaves_after_its_run_leaves_nothing_of_a_deleted_conversation() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = format!("{}scope = \"run\"\n", keeper_in("{data_dir}/workers/{run}.db"));
+    let gateway = Gateway::start(dir.path(), &settings);
+    let client = gateway.client;
+    let run_id = create(&client, "keeps", "c");
+    let other = create(&client, "keeps", "d");
+    ended(&client, &run_id);
+    ended(&client, &other);
+    assert_eq!(value(runs::delete(&client, "c")), json!({"deleted": true, "runs": 1}));
+    assert!(gateway.stop().success());
+    let left = files(&dir.path().join("data/workers"));
+    assert!(
+        left.contains(&format!("{other}.db")) && left.iter().all(|name| name.starts_with(&other)),
+        "{left:?}"
+    );
 }

@@ -41,8 +41,8 @@ pub(super) async fn erase(
     match removed.await {
         Ok(Ok(())) => true,
         Ok(Err(error)) => {
-            let (agent, kind) = (&pool.demand.agent_id, error.kind());
-            tracing::warn!(%agent, "files of the workers of a deleted conversation are left: {kind}");
+            let agent = &pool.demand.agent_id;
+            tracing::warn!(%agent, %error, "files of the workers of a deleted conversation are left");
             false
         }
         Err(_broken) => false,

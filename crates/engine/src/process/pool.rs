@@ -54,6 +54,9 @@ const SERVED: usize = 4_096;
 /// How long a worker gets to leave by itself (worker protocol, rule 7).
 const LEAVING: Duration = Duration::from_secs(5);
 
+/// How soon it is looked again whether workers have left.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
 #[derive(Debug)]
 pub(crate) struct Pool {
     pub demand: Demand,
@@ -271,7 +274,8 @@ impl Pool {
         worker.leave(LEAVING, self.hurry.subscribe()).await;
     }
 
-    /// Lets the idle workers of a conversation go, whatever its epoch, and waits until they are gone.
+    /// Lets the idle workers of a conversation go, whatever its epoch, and waits until they are gone, and whoever else is
+    /// just leaving, but not for long.
     pub async fn let_go(&self, owner: &Owner, conversation_id: &ConversationId<'_>) {
         let theirs = |(of, id, _): &&Key| of == owner.as_str() && id == conversation_id.as_str();
         let keys: Vec<Key> = self.idle().keys().filter(theirs).cloned().collect();
@@ -281,6 +285,13 @@ impl Pool {
                 worker.leave(LEAVING, self.hurry.subscribe()).await;
             }
         }
+        // One of theirs may be among those that were let go a moment ago.
+        let all_left = async {
+            while self.leaving.load(Ordering::SeqCst) > 0 {
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+        };
+        let _ = timeout(LEAVING, all_left).await;
     }
 
     /// Lets a worker go, in the background.

@@ -1,7 +1,7 @@
 //! The store as simply as it can be said: lists, searched from end to end. Every backend is compared with it.
 //!
 //! Refuses to share anything with a backend, and to keep what can be looked for: which run is active and which
-//! interrupt is pending is found anew each time.
+//! interrupt is pending is found anew each time. It is one piece: every verb looks through the same lists.
 
 mod quota;
 

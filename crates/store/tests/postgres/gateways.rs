@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use causeway_contract::event::{EventType, Sequence};
+use causeway_contract::timestamp::Timestamp;
 use causeway_store::conformance::fixture::{
-    answer, delta, deltas, fail, failed, finish, first, interrupt_id, log, open, opened, refusal, run_id,
-    run_to_pause, sequence,
+    NOON, answer, delta, deltas, fail, failed, finish, first, interrupt_id, log, open, opened, refusal,
+    run_id, run_to_pause, sequence,
 };
 use causeway_store::conformance::server::Server;
 use causeway_store::error::{Error, Refusal};
@@ -16,6 +17,7 @@ use causeway_store::{PostgresStore, Record, Store};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::proxy::{Mode, Proxy};
+use crate::schema::raw;
 
 const BOUND: Duration = Duration::from_secs(120);
 
@@ -124,7 +126,7 @@ async fn fence_during_a_commit(careless: bool) -> Option<(Fenced, Vec<Record>)> 
         return Some((fenced, log(&there, "r1").await));
     }
     // The server says that somebody waits for the row that the writer holds.
-    let client = crate::schema::raw(server).await;
+    let client = raw(server).await;
     let sql = "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
                WHERE NOT l.granted AND a.query LIKE '%FROM instance%FOR UPDATE%'";
     bounded(async {
@@ -295,4 +297,37 @@ async fn a_gateway_is_not_told_that_a_run_is_its_own_once_its_lease_is_over_and_
     assert!(
         matches!(refusal(told), Refusal::Fenced { given, current } if given == first() && current > given)
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn gateways_that_keep_house_at_once_take_each_run_once_and_leave_nothing() {
+    let Some(server) = Server::shared() else { return };
+    let client = raw(server).await;
+    let options = server.empty().schema("old");
+    let (here, there) = (gateway(&options), gateway(&options));
+    for at in 0..20 {
+        let run = format!("r{at}");
+        opened(&here, open(&run, &run)).await;
+        here.append(&run_id(&run), first(), deltas(1..20)).await.unwrap();
+        here.commit_final(&run_id(&run), first(), fail(20)).await.unwrap();
+    }
+    let later = Timestamp::from_unix(NOON + 1_000, 0);
+    let (packed, too) =
+        bounded(async { tokio::join!(here.archive(&later, 15), there.archive(&later, 15)) }).await;
+    let packed = packed.unwrap().runs + too.unwrap().runs;
+    assert!((15..=20).contains(&packed), "{packed}");
+    let expire = |store: PostgresStore| async move {
+        let later = Timestamp::from_unix(NOON + 1_000, 0);
+        store.expire(&later, &later, 20).await.unwrap().runs
+    };
+    let (mine, theirs) = bounded(async { tokio::join!(expire(here.clone()), expire(there.clone())) }).await;
+    assert_eq!(mine.len() + theirs.len(), 20, "each run once");
+    // A packed run stands in its partition, too, until that goes.
+    for table in ["log", "pack"] {
+        let left = client.query_one(&format!("SELECT count(*) FROM old.{table}"), &[]).await.unwrap();
+        assert_eq!(left.get::<_, i64>(0), 0, "{table}");
+    }
+    let gone = refusal(there.read_after(&run_id("r7"), None, 5).await);
+    assert!(matches!(gone, Refusal::Expired { .. }), "{gone}");
+    tokio::task::block_in_place(|| drop((here, there)));
 }
