@@ -18,7 +18,7 @@ use crate::failure::Failure;
 #[async_trait]
 pub trait Harness: Send + Sync + 'static {
     /// Called once, before the engine recovers: ends whatever a killed gateway left running. When it returns, none
-    /// of it is running any more.
+    /// of it is running any more. An agent that comes while the engine runs is not asked.
     ///
     /// # Errors
     /// A sentence for the operator, without secrets. The engine then does not open: a worker that may still be
@@ -54,8 +54,12 @@ pub trait Harness: Send + Sync + 'static {
         false
     }
 
-    /// Lets idle workers go and waits for them, at most `grace`; what is left then is killed. Called once, when no
-    /// turn runs any more.
+    /// The agent was replaced or taken out: no turn begins but of runs that were opened before. Idle workers leave now, others
+    /// behind their turns. Does not wait; [`shutdown`](Self::shutdown) follows when the last of these runs is over.
+    fn retire(&self) {}
+
+    /// Lets idle workers go and waits for them, at most `grace`; what is left then is killed. Called when no turn runs any
+    /// more; a second call finds nothing to do.
     async fn shutdown(&self, grace: Duration) {
         let _ = grace;
     }
@@ -70,6 +74,22 @@ pub struct Workers {
     pub started: u64,
     /// How many of them for a conversation whose worker before died, or had to be ended by force.
     pub restarted: u64,
+}
+
+impl Workers {
+    /// Those of two harnesses together.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            running: self.running + other.running,
+            started: self.started + other.started,
+            restarted: self.restarted + other.restarted,
+        }
+    }
+
+    /// What is to be counted of them when they are gone.
+    pub(crate) fn gone(self) -> Self {
+        Self { running: 0, ..self }
+    }
 }
 
 /// What a driver needs to know to start a turn.

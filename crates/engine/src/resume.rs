@@ -195,7 +195,7 @@ async fn forget(
         places.entry(place).or_default().push(thread);
     }
     for ((agent_id, epoch, _part), threads) in places {
-        let (Ok(agent), Some(last)) = (inner.agent(&agent_id), threads.last()) else { continue };
+        let (Ok(agent), Some(last)) = (inner.agents.agent(&agent_id), threads.last()) else { continue };
         let turn = Turn {
             agent_id: agent.config.id.clone(),
             owner: owner.clone(),
@@ -239,7 +239,7 @@ async fn resume(inner: &Arc<Inner>, request: AnswerRun) -> Result<Started, Error
     let interrupt = inner.store.interrupt(&request.owner, &request.run_id).await?;
     addressed(&request, &interrupt)?;
     inner.expire(&interrupt).await?;
-    let agent = Arc::clone(inner.agent(interrupt.agent_id.as_str())?);
+    let agent = inner.agents.agent(interrupt.agent_id.as_str())?;
     let open = still_open(&interrupt);
     if request.idempotency_key.is_none() {
         open.clone()?;

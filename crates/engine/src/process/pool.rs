@@ -60,6 +60,7 @@ pub(crate) struct Pool {
     hurry: watch::Sender<bool>,
     leaving: AtomicUsize,
     tickets: AtomicU64,
+    retired: AtomicBool,
     /// Whom a worker was started for that has not been let go in good order.
     served: Mutex<HashSet<Key>>,
     started: AtomicU64,
@@ -103,6 +104,7 @@ impl Pool {
             hurry: watch::Sender::new(false),
             leaving: AtomicUsize::new(0),
             tickets: AtomicU64::new(0),
+            retired: AtomicBool::new(false),
             served: Mutex::default(),
             started: AtomicU64::new(0),
             restarted: AtomicU64::new(0),
@@ -180,7 +182,7 @@ impl Pool {
 
     /// Takes a worker back after a turn that it closed properly.
     pub fn release(self: &Arc<Self>, turn: &Turn, mut worker: Worker) {
-        let one_run = self.config.scope == Scope::Run && !worker.waits();
+        let one_run = self.is_retired() || (self.config.scope == Scope::Run && !worker.waits());
         if one_run || self.room.is_closed() {
             self.served_well(&key(turn));
             return self.farewell(worker);
@@ -193,6 +195,19 @@ impl Pool {
         self.idle().insert(key(turn), Idle { ticket, waits, since: Instant::now(), take });
         hit(failpoint::IDLE);
         tokio::spawn(Arc::clone(self).watch(key(turn), ticket, worker, taken));
+        if self.is_retired() {
+            self.retire(); // it was not yet when this one was asked to stay
+        }
+    }
+
+    /// Keeps no worker behind its turn any more.
+    pub fn retire(&self) {
+        self.retired.store(true, Ordering::SeqCst);
+        self.idle().clear();
+    }
+
+    fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::SeqCst)
     }
 
     /// Lets a worker go, and waits until it is gone.
