@@ -61,6 +61,20 @@ pub const METRICS: &[Described] = &[
         help: "Streams of a run that were asked for again, whole or after a cursor",
     },
     Described {
+        name: "causeway_config_reloads_total",
+        kind: Kind::Counter,
+        unit: "",
+        labels: &[("outcome", "`applied`, `refused`")],
+        help: "Configurations that the running gateway was told to take (SIGHUP); a refused one changed nothing",
+    },
+    Described {
+        name: "causeway_config_loaded_timestamp_seconds",
+        kind: Kind::Gauge,
+        unit: "seconds",
+        labels: &[],
+        help: "When the configuration that holds was read, in seconds since 1970: at the start, or at the last reload that was applied",
+    },
+    Described {
         name: "causeway_store_up",
         kind: Kind::Gauge,
         unit: "",
@@ -120,6 +134,11 @@ struct OfCode {
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct OfReload {
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
 struct OfBuild {
     version: &'static str,
 }
@@ -131,6 +150,8 @@ pub struct Metrics {
     responses: Family<OfRoute, Histogram, fn() -> Histogram>,
     refusals: Family<OfCode, Counter>,
     replays: Counter,
+    reloads: Family<OfReload, Counter>,
+    loaded_at: Gauge,
     up: Gauge,
     low_disk: Gauge,
     used: Gauge,
@@ -172,6 +193,8 @@ impl Metrics {
             responses: Family::new_with_constructor(|| Histogram::new(ANSWERS)),
             refusals: Family::default(),
             replays: Counter::default(),
+            reloads: Family::default(),
+            loaded_at: Gauge::default(),
             up: Gauge::default(),
             low_disk: Gauge::default(),
             used: Gauge::default(),
@@ -188,6 +211,8 @@ impl Metrics {
         register_from(into, METRICS, "causeway_http_response_seconds", metrics.responses.clone());
         register_from(into, METRICS, "causeway_http_refusals_total", metrics.refusals.clone());
         register_from(into, METRICS, "causeway_replays_total", metrics.replays.clone());
+        register_from(into, METRICS, "causeway_config_reloads_total", metrics.reloads.clone());
+        register_from(into, METRICS, "causeway_config_loaded_timestamp_seconds", metrics.loaded_at.clone());
         register_from(into, METRICS, "causeway_store_up", metrics.up.clone());
         register_from(into, METRICS, "causeway_store_low_disk", metrics.low_disk.clone());
         register_from(into, METRICS, "causeway_store_used_bytes", metrics.used.clone());
@@ -215,6 +240,19 @@ impl Metrics {
         self.requests.get_or_create(&OfRequest { method: known(method), route, status }).inc();
         if let Some(code) = refused {
             self.refusals.get_or_create(&OfCode { code }).inc();
+        }
+    }
+
+    /// A configuration was read, at this time of Unix milliseconds.
+    pub(crate) fn loaded(&self, at: i64) {
+        self.loaded_at.set(at.div_euclid(1_000));
+    }
+
+    /// A running gateway was told to take another configuration, and took it at this time, or did not.
+    pub(crate) fn reloaded(&self, outcome: &'static str, at: Option<i64>) {
+        self.reloads.get_or_create(&OfReload { outcome }).inc();
+        if let Some(at) = at {
+            self.loaded(at);
         }
     }
 
