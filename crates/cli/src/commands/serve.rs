@@ -177,4 +177,14 @@ mod tests {
         assert_eq!(config.agents.keys().collect::<Vec<_>>(), ["tour"]);
         assert!(TOUR.contains(TOUR_FILE));
     }
+
+    #[test]
+    fn what_cannot_be_read_again_is_no_wish_to_have_no_agents() {
+        let again = |file: &str| {
+            let sources = Sources { file: Some(PathBuf::from(file)), flags: Overrides::default() };
+            format!("{:#}", sources.again().unwrap_err())
+        };
+        assert!(again("-").contains("stdin"));
+        assert!(again("/nowhere/causeway.toml").contains("cannot read /nowhere/causeway.toml"));
+    }
 }

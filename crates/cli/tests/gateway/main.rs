@@ -33,6 +33,7 @@ mod live_answers;
 mod logging;
 mod metrics;
 mod planted;
+mod reload;
 mod shared;
 mod streams;
 mod traces;
