@@ -15,7 +15,7 @@ use causeway_contract::id::{ConversationId, Name, RunId};
 use causeway_contract::json::JsonObject;
 use causeway_contract::limits::Limits;
 use causeway_engine::answer::Answer;
-use causeway_engine::config::{Driver, Pace, ProcessConfig, RecordingConfig};
+use causeway_engine::config::{Driver, Pace, ProcessConfig, RecordingConfig, Thread};
 use causeway_engine::engine::StartRun;
 use causeway_engine::{AgentConfig, AnswerRun, Engine, Error, OpenError, Reloaded, Settings};
 use causeway_store::MemoryStore;
@@ -39,7 +39,8 @@ fn named(dir: &Path, agent: &str, says: &str, change: impl FnOnce(&mut ProcessCo
     let command = ["python3", script, says, go.to_str().unwrap()];
     let mut process = ProcessConfig::new(command.map(str::to_owned).to_vec());
     change(&mut process);
-    AgentConfig::new(id(agent), "canonical", Driver::Process(process))
+    let thread = Thread::Ephemeral;
+    AgentConfig { thread, ..AgentConfig::new(id(agent), "canonical", Driver::Process(process)) }
 }
 
 async fn open(dir: &TempDir, agents: Vec<AgentConfig>) -> Engine {
@@ -145,11 +146,7 @@ async fn an_agent_that_is_as_it_was_keeps_its_idle_worker_and_one_with_another_s
 #[tokio::test]
 async fn a_shutdown_ends_workers_of_agents_that_were_replaced() {
     let dir = tempfile::tempdir().unwrap();
-    let engine = open(
-        &dir,
-        vec![named(dir.path(), "a", "old", |process| process.cancel_grace = Duration::from_millis(200))],
-    )
-    .await;
+    let engine = open(&dir, vec![named(dir.path(), "a", "old", |_| {})]).await;
     let waits = begun(&engine, "a", "c", "wait").await.unwrap();
     until(&engine, &waits, "text.delta").await;
     let reloaded = engine.reload(Vec::new()).await.unwrap();

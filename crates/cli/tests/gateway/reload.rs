@@ -38,7 +38,7 @@ impl<'a> Told<'a> {
         eventually("a line about the reload", || {
             let log = self.gateway.log();
             let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-            let told: Vec<Value> = lines.filter(|line| is_outcome(line)).collect();
+            let told: Vec<Value> = lines.filter(is_outcome).collect();
             (told.len() == self.reloads).then(|| told.last().cloned()).flatten()
         })
     }
@@ -66,7 +66,7 @@ fn named(dir: &Path, agent: &str, says: &str) -> String {
     let worker = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/tests/workers/named.py");
     let command = [Path::new("python3"), &worker, Path::new(says), &dir.join("go")];
     format!(
-        "[agents.{agent}]\nharness = \"canonical\"\n[agents.{agent}.driver.process]\ncommand = {command:?}\n"
+        "[agents.{agent}]\nharness = \"canonical\"\nthread = \"ephemeral\"\n[agents.{agent}.driver.process]\ncommand = {command:?}\n"
     )
 }
 

@@ -1,41 +1,28 @@
-"""A worker that says its name and its process, and waits where it is told to: python named.py NAME GO. Worker protocol 1.
+"""The template worker, which says its name and its process, and waits where it is told to: python named.py NAME GO.
 
 A turn whose message holds `wait` ends when the file GO is there.
 """
 
-import json
 import os
+import pathlib
 import sys
-import threading
-import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[4] / "examples" / "template-python"))
+
+import worker  # noqa: E402
 
 NAME, GO = sys.argv[1:3]
+del sys.argv[1:3]
 
 
-def write(**line):
-    sys.stdout.write(json.dumps(line) + "\n")
-    sys.stdout.flush()
+def agent(turn):
+    message = turn.new_id("msg")
+    yield worker.event("text.started", message_id=message, role="assistant")
+    yield worker.event("text.delta", message_id=message, delta=f"{NAME} {os.getpid()}")
+    while "wait" in turn.text and not os.path.exists(GO):
+        turn.wait(0.02)
+    yield worker.event("text.finished", message_id=message)
 
 
-def event(kind, **data):
-    return {"type": kind, "namespace": [], "data": data}
-
-
-def play(run_id, message):
-    write(kind="begin", run_id=run_id, op="run")
-    text = f"msg-{run_id}"
-    write(kind="chunk", run_id=run_id, event=event("text.started", message_id=text, role="assistant"))
-    write(kind="chunk", run_id=run_id, event=event("text.delta", message_id=text, delta=f"{NAME} {os.getpid()}"))
-    while "wait" in message and not os.path.exists(GO):
-        time.sleep(0.02)
-    write(kind="chunk", run_id=run_id, event=event("text.finished", message_id=text))
-    write(kind="end", run_id=run_id, state={"head": f"head-{run_id}", "interrupts": []})
-
-
-write(kind="hello", protocol=1, harness="canonical", versions={}, restore=True, forget=False)
-for line in sys.stdin:
-    request = json.loads(line)
-    if request.get("op") == "run":
-        threading.Thread(target=play, args=(request["run_id"], json.dumps(request)), daemon=True).start()
-    elif request.get("op") == "exit":
-        break
+worker.agent = agent
+worker.main()
