@@ -31,7 +31,9 @@ fn the_unit_starts_a_gateway_with_options_that_exist_and_gives_it_time_to_drain(
         example.contains(&format!("shutdown_grace = \"{grace}s\"")),
         "the unit was written for this grace"
     );
-    for line in [values(&unit, "ExecStart"), values(&unit, "ExecStartPre")].concat() {
+    assert_eq!(values(&unit, "ExecReload").last(), Some(&"/bin/kill -HUP $MAINPID"));
+    let checks = values(&unit, "ExecReload").into_iter().take(1).collect();
+    for line in [values(&unit, "ExecStart"), values(&unit, "ExecStartPre"), checks].concat() {
         let words: Vec<&str> = line
             .split_whitespace()
             .skip(1)

@@ -88,7 +88,7 @@ impl Settings {
 }
 
 /// One agent: a harness, how it is driven, and the bounds of its runs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct AgentConfig {
     /// The id that requests name.
     pub id: Name<'static>,
@@ -172,6 +172,19 @@ pub enum Driver {
     Http(Box<http::Config>),
     /// A harness of the embedder's own.
     Custom(Arc<dyn Harness>),
+}
+
+/// Told the same, secrets included; a harness of the embedder's own is the same as itself.
+impl PartialEq for Driver {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Process(one), Self::Process(other)) => one == other,
+            (Self::Recording(one), Self::Recording(other)) => one == other,
+            (Self::Http(one), Self::Http(other)) => one == other,
+            (Self::Custom(one), Self::Custom(other)) => Arc::ptr_eq(one, other),
+            (Self::Process(_) | Self::Recording(_) | Self::Http(_) | Self::Custom(_), _) => false,
+        }
+    }
 }
 
 impl fmt::Debug for Driver {

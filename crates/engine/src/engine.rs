@@ -2,15 +2,14 @@
 //!
 //! Refuses to answer before the log has it: a start is answered once `run.started` and the request are durable.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use causeway_adapter::registry::{HARNESSES, stream_json};
+use causeway_adapter::registry::HARNESSES;
 use causeway_contract::event::{CancelReason, Sequence};
 use causeway_contract::id::{ConversationId, Name, RunId};
-use causeway_lifecycle::Thread;
 use causeway_store::follow::Figures;
 use causeway_store::model::{
     Cursor, Health, Idempotency, InterruptStatus, Owner, Page, Run, RunFilter, RunPage, Status, Withdrawal,
@@ -18,6 +17,7 @@ use causeway_store::model::{
 use causeway_store::{Refusal, Store};
 use tokio::sync::{Notify, watch};
 
+use crate::agents::{self, Agents, Roster};
 use crate::audit::{Act, Action, Audit};
 use crate::config::{AgentConfig, Driver, Settings};
 use crate::coordinator::Crash;
@@ -25,18 +25,12 @@ use crate::erasing::Erasing;
 use crate::error::{Error, OpenError};
 use crate::failpoint::{self, hit};
 use crate::feed::Feed;
-use crate::gate::Tools;
-use crate::harness::Harness;
-use crate::http::Http;
 use crate::metrics::{Findings, Metrics};
 use crate::origin::Origin;
-use crate::process::Process;
 use crate::quota::{Keeper, StreamPlace};
-use crate::recording::Recording;
 use crate::repair::{Lost, Repairs};
 use crate::subscription::Subscription;
 use crate::trace::Tracer;
-use crate::translate::Translator;
 use crate::{expiry, housekeeping, inspect, process, repair, start};
 
 pub use causeway_adapter::registry::{Capability, Harness as HarnessInfo, Level};
@@ -135,7 +129,7 @@ pub struct Cancelled {
 
 pub(crate) struct Inner {
     pub settings: Settings,
-    pub agents: BTreeMap<String, Arc<Agent>>,
+    pub agents: Agents,
     pub store: Arc<dyn Store>,
     pub active: Mutex<HashMap<RunId<'static>, Active>>,
     pub draining: AtomicBool,
@@ -150,14 +144,6 @@ pub(crate) struct Inner {
     pub erasing: Erasing,
     pub audit: Option<Audit>,
     pub tracer: Tracer,
-}
-
-/// An agent, ready to run.
-pub(crate) struct Agent {
-    pub config: AgentConfig,
-    pub harness: Arc<dyn Harness>,
-    pub translator: Translator,
-    pub tools: Arc<Tools>,
 }
 
 /// A run that is driven here.
@@ -178,16 +164,15 @@ impl Engine {
         agents: Vec<AgentConfig>,
         store: Arc<dyn Store>,
     ) -> Result<Self, OpenError> {
-        let mut ready = BTreeMap::new();
-        for config in agents {
-            let id = config.id.as_str().to_owned();
-            let agent = Agent::new(config, &settings)?;
-            if ready.insert(id.clone(), Arc::new(agent)).is_some() {
-                return Err(OpenError::AgentTwice { id });
-            }
-        }
+        let ready = agents::ready(agents, &settings, &Roster::new())?;
+        // Whatever its agents were: one that comes later must not find what it left.
+        process::reap(&settings.data_dir)
+            .await
+            .map_err(|error| OpenError::Reap { what: error.to_string() })?;
         for (id, agent) in &ready {
-            agent.harness.reap().await.map_err(|what| OpenError::Driver { agent: id.clone(), what })?;
+            if matches!(agent.config.driver, Driver::Custom(_)) {
+                agent.harness.reap().await.map_err(|what| OpenError::Driver { agent: id.clone(), what })?;
+            }
         }
         hit(failpoint::REAPED);
         let audit = settings.audit.as_ref().map(Audit::open).transpose()?;
@@ -197,7 +182,7 @@ impl Engine {
         let inner = Arc::new(Inner {
             quotas: Keeper::new(settings.quotas.clone()),
             settings,
-            agents: ready,
+            agents: Agents::new(ready),
             store,
             active: Mutex::default(),
             draining: AtomicBool::new(false),
@@ -411,8 +396,9 @@ impl Engine {
     /// # Errors
     /// [`OverQuota`](causeway_store::model::OverQuota).
     pub fn stream(&self, owner: &Owner, agent_id: &Name<'_>) -> Result<StreamPlace, Error> {
-        let agent = self.inner.agents.get(agent_id.as_str()).map(|agent| &agent.config);
-        let place = self.inner.quotas.stream(owner, agent_id.as_str(), agent);
+        let agent = self.inner.agents.agent(agent_id.as_str()).ok();
+        let config = agent.as_ref().map(|agent| agent.config.as_ref());
+        let place = self.inner.quotas.stream(owner, agent_id.as_str(), config);
         self.inner.metrics.refused(place.map_err(|over| Refusal::from(over).into()))
     }
 
@@ -435,8 +421,8 @@ impl Engine {
     }
 
     /// The agents, in order of their ids.
-    pub fn agents(&self) -> impl Iterator<Item = &AgentConfig> {
-        self.inner.agents.values().map(|agent| &agent.config)
+    pub fn agents(&self) -> Vec<Arc<AgentConfig>> {
+        self.inner.agents.now().values().map(|agent| Arc::clone(&agent.config)).collect()
     }
 
     /// The harnesses that this build can translate, with what each can do.
@@ -510,50 +496,9 @@ impl Engine {
         }
         hit(failpoint::DRAINED);
         let left = until.saturating_duration_since(tokio::time::Instant::now()).max(MIN_WORKER_GRACE);
-        let harnesses = self.inner.agents.values().map(|agent| agent.harness.shutdown(left));
-        futures::future::join_all(harnesses).await;
+        let harnesses = self.inner.agents.harnesses();
+        futures::future::join_all(harnesses.iter().map(|harness| harness.shutdown(left))).await;
         self.inner.repairs.stop();
-    }
-}
-
-impl Agent {
-    fn new(config: AgentConfig, settings: &Settings) -> Result<Self, OpenError> {
-        let id = || config.id.as_str().to_owned();
-        let translator = Translator::of(&config)?;
-        let harness: Arc<dyn Harness> = match &config.driver {
-            Driver::Process(process) => {
-                let demand = process::Demand {
-                    agent_id: id(),
-                    harness_id: translator.harness_id().to_string(),
-                    restore: config.thread == Thread::Durable,
-                };
-                let driver = Process::new(demand, process.clone(), settings.data_dir.clone());
-                Arc::new(driver.map_err(|fault| OpenError::Driver { agent: id(), what: fault.to_string() })?)
-            }
-            Driver::Recording(recording) => {
-                let recording = Recording::load(recording, &mut *translator.splitter());
-                Arc::new(recording.map_err(|what| OpenError::Driver { agent: id(), what })?)
-            }
-            Driver::Http(endpoint) => {
-                let harness = translator.harness_id();
-                let driver =
-                    Http::new(config.id.as_str(), harness.as_str(), config.thread, (**endpoint).clone());
-                Arc::new(driver.map_err(|fault| OpenError::Driver { agent: id(), what: fault.to_string() })?)
-            }
-            Driver::Custom(harness) => Arc::clone(harness),
-        };
-        let tools = Tools::open(&config.tools, &config.schemas, config.id.as_str(), &settings.data_dir)
-            .map_err(|what| OpenError::Driver { agent: id(), what })?;
-        let asks = match &config.driver {
-            Driver::Process(_) => translator.harness_id().as_str() != stream_json::HARNESS,
-            Driver::Custom(_) => true,
-            Driver::Recording(_) | Driver::Http(_) => false,
-        };
-        if !asks && !tools.is_empty() {
-            let what = "tools with `invoke` need a worker of the worker protocol (driver.process), which asks for them";
-            return Err(OpenError::Driver { agent: id(), what: what.to_owned() });
-        }
-        Ok(Self { config, harness, translator, tools: Arc::new(tools) })
     }
 }
 
@@ -585,10 +530,6 @@ impl Inner {
         if let Some(audit) = &self.audit {
             audit.note(act);
         }
-    }
-
-    pub(crate) fn agent(&self, id: &str) -> Result<&Arc<Agent>, Error> {
-        self.agents.get(id).ok_or_else(|| Error::UnknownAgent { id: id.to_owned() })
     }
 }
 

@@ -152,6 +152,15 @@ pub enum OpenError {
         /// What is wrong, and where.
         what: String,
     },
+    /// What a killed gateway left running cannot be ended.
+    #[error("{what}")]
+    Reap {
+        /// What is wrong.
+        what: String,
+    },
+    /// The engine takes no new agents any more.
+    #[error("the gateway is shutting down")]
+    ShuttingDown,
     /// Traces cannot be sent.
     #[error("tracing: {what}")]
     Trace {

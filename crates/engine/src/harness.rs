@@ -20,7 +20,7 @@ use crate::failure::Failure;
 #[async_trait]
 pub trait Harness: Send + Sync + 'static {
     /// Called once, before the engine recovers: ends whatever a killed gateway left running. When it returns, none
-    /// of it is running any more.
+    /// of it is running any more. An agent that comes while the engine runs is not asked.
     ///
     /// # Errors
     /// A sentence for the operator, without secrets. The engine then does not open: a worker that may still be
@@ -68,8 +68,12 @@ pub trait Harness: Send + Sync + 'static {
         true
     }
 
-    /// Lets idle workers go and waits for them, at most `grace`; what is left then is killed. Called once, when no
-    /// turn runs any more.
+    /// The agent was replaced or taken out: no turn begins but of runs that were opened before. Idle workers leave now, others
+    /// behind their turns. Does not wait; [`shutdown`](Self::shutdown) follows when the last of these runs is over.
+    fn retire(&self) {}
+
+    /// Lets idle workers go and waits for them, at most `grace`; what is left then is killed. Called when no turn runs any
+    /// more; a second call finds nothing to do.
     async fn shutdown(&self, grace: Duration) {
         let _ = grace;
     }
@@ -146,7 +150,7 @@ pub struct Refused {
 }
 
 /// Whether workers are started.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Circuit {
     /// They are.
     #[default]
@@ -155,6 +159,29 @@ pub enum Circuit {
     HalfOpen,
     /// The last did not start, and none is tried for a while.
     Open,
+}
+
+impl Workers {
+    /// Those of two harnesses together.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            running: self.running + other.running,
+            started: self.started + other.started,
+            restarted: self.restarted + other.restarted,
+            waiting: self.waiting + other.waiting,
+            refused: Refused {
+                full: self.refused.full + other.refused.full,
+                late: self.refused.late + other.refused.late,
+                unavailable: self.refused.unavailable + other.refused.unavailable,
+            },
+            circuit: self.circuit.max(other.circuit),
+        }
+    }
+
+    /// What is to be counted of them when they are gone.
+    pub(crate) fn gone(self) -> Self {
+        Self { running: 0, waiting: 0, circuit: Circuit::Closed, ..self }
+    }
 }
 
 /// What a driver needs to know to start a turn.

@@ -16,10 +16,9 @@ use causeway_store::model::Owner;
 use causeway_store::{Refusal, Store};
 
 use crate::Engine;
-use crate::config::Thread as AgentThread;
 use crate::coordinator::Rejection;
 use crate::error::Error;
-use crate::repair::WIDE;
+use crate::repair::{self, WIDE};
 
 /// What is known about the rules in one run.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,10 +36,7 @@ impl Engine {
     /// An unknown run, another owner's included, or a store that cannot serve.
     pub async fn findings(&self, owner: &Owner, run_id: &RunId<'_>) -> Result<Findings, Error> {
         let run = self.inner.store.run(owner, run_id).await?;
-        let thread = match self.inner.agents.get(run.agent_id.as_str()).map(|agent| agent.config.thread) {
-            Some(AgentThread::Ephemeral) => Thread::Ephemeral,
-            Some(AgentThread::Durable) | None => Thread::Durable,
-        };
+        let thread = repair::thread_of(run.thread);
         let mut checker = Checker::new(Options { thread, limits: WIDE, ..Options::default() });
         let mut line = Vec::new();
         let mut after = None;

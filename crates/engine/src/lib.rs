@@ -3,6 +3,7 @@
 //! Refuses: public frames (that is `causeway-encode`), HTTP (that is `causeway-server`), and any event that the store
 //! has not acknowledged.
 
+mod agents;
 pub mod answer;
 pub mod audit;
 mod claude;
@@ -36,6 +37,7 @@ pub mod trace;
 mod translate;
 pub mod uncertain;
 
+pub use agents::{Prepared, Reloaded};
 pub use answer::{AnswerRun, Misfit};
 pub use config::{AgentConfig, Settings};
 pub use coordinator::Coordinator;

@@ -207,7 +207,7 @@ async fn forget(
         places.entry(place).or_default().push(thread);
     }
     for ((agent_id, epoch, _part), threads) in places {
-        let (Ok(agent), Some(last)) = (inner.agent(&agent_id), threads.last()) else { continue };
+        let (Ok(agent), Some(last)) = (inner.agents.agent(&agent_id), threads.last()) else { continue };
         let turn = Turn {
             agent_id: agent.config.id.clone(),
             owner: owner.clone(),
@@ -242,7 +242,7 @@ async fn erase(
         agents.entry(run.agent_id.as_str().to_owned()).or_default().push(run);
     }
     for (agent_id, runs) in agents {
-        let Ok(agent) = inner.agent(&agent_id) else { continue };
+        let Ok(agent) = inner.agents.agent(&agent_id) else { continue };
         if !agent.harness.erase(owner, conversation_id, &runs).await {
             tracing::debug!(agent = %agent.config.id, "a harness keeps files of a deleted conversation");
         }
@@ -270,7 +270,7 @@ async fn resume(inner: &Arc<Inner>, request: AnswerRun) -> Result<Started, Error
     let interrupt = inner.store.interrupt(&request.owner, &request.run_id).await?;
     addressed(&request, &interrupt)?;
     inner.expire(&interrupt).await?;
-    let agent = Arc::clone(inner.agent(interrupt.agent_id.as_str())?);
+    let agent = inner.agents.agent(interrupt.agent_id.as_str())?;
     let open = still_open(&interrupt);
     if request.idempotency_key.is_none() {
         open.clone()?;

@@ -47,7 +47,17 @@ pub enum SchemaFault {
 }
 
 /// The schema of a tool's arguments, ready to be asked.
-pub struct ToolSchema(Validator);
+pub struct ToolSchema {
+    text: Box<str>,
+    validator: Validator,
+}
+
+/// Of the same text.
+impl PartialEq for ToolSchema {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
 
 impl fmt::Debug for ToolSchema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -74,7 +84,7 @@ impl ToolSchema {
             pointer: short(fault.instance_path().as_str()),
             what: shortened(&fault.to_string(), 2 * POINTER_CHARS),
         })?;
-        Ok(Self(validator))
+        Ok(Self { text: text.into(), validator })
     }
 
     /// Whether `arguments`, one JSON object, satisfy it.
@@ -85,7 +95,7 @@ impl ToolSchema {
         // Deeper than this parser goes: nothing can be said for it.
         let unread = |_| Mismatch { pointer: String::new(), rule: String::new() };
         let arguments: Value = serde_json::from_str(arguments).map_err(unread)?;
-        self.0.validate(&arguments).map_err(|fault| Mismatch {
+        self.validator.validate(&arguments).map_err(|fault| Mismatch {
             pointer: short(fault.instance_path().as_str()),
             rule: short(fault.schema_path().as_str()),
         })
@@ -93,7 +103,7 @@ impl ToolSchema {
 }
 
 /// The schemas of an agent's tools, by tool name.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq)]
 pub struct Schemas(Arc<BTreeMap<String, Arc<ToolSchema>>>);
 
 /// Names of tools only.

@@ -20,11 +20,12 @@ use causeway_store::record::Payload;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::agents::Agent;
 use crate::audit::{Act, Action};
 use crate::clock;
 use crate::coordinator::{Closing, Coordinator, Crash, Effect, Input, Run, Signal};
 use crate::drive::Drive;
-use crate::engine::{Active, Agent, Inner, StartRun, Started};
+use crate::engine::{Active, Inner, StartRun, Started};
 use crate::error::Error;
 use crate::failpoint::{self, hit};
 use crate::feed::Feed;
@@ -75,7 +76,7 @@ pub(crate) async fn start(inner: &Arc<Inner>, request: StartRun) -> Result<Start
         return Err(Error::ShuttingDown);
     }
     inner.auditable()?;
-    let agent = Arc::clone(inner.agent(request.agent_id.as_str())?);
+    let agent = inner.agents.agent(request.agent_id.as_str())?;
     if request.files.is_some() && !agent.config.allow_files {
         return Err(Error::FilesNotAllowed { id: request.agent_id.to_string() });
     }

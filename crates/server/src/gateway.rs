@@ -21,12 +21,14 @@ use causeway_store::sqlite::Options;
 use causeway_store::{MemoryStore, PostgresStore, SqliteStore, Store};
 use sha2::{Digest as _, Sha256};
 use tokio::net::TcpListener;
+use tokio::sync::Mutex;
 
 use crate::app::App;
 use crate::auth::{Auth, system_clock};
 use crate::config::{self, Config, EnvValue, StoreKind, secret};
 use crate::failpoint::{self, hit};
 use crate::listen;
+use crate::reload::Reloader;
 use crate::wire::Patience;
 
 /// How long the collector of traces gets for the last spans.
@@ -42,6 +44,9 @@ pub struct Gateway {
     address: SocketAddr,
     settings: config::Server,
     auth: Arc<Auth>,
+    app: App,
+    /// What it was told.
+    config: Config,
 }
 
 /// Why a gateway does not start.
@@ -104,7 +109,9 @@ impl Gateway {
     /// # Errors
     /// [`OpenError`], naming cause and remedy.
     pub async fn open(config: &Config) -> Result<Self, OpenError> {
-        let auth = Auth::open(&config.auth, system_clock()).await.map_err(OpenError::Auth)?;
+        let clock = system_clock();
+        let auth = Auth::open(&config.auth, Arc::clone(&clock)).await.map_err(OpenError::Auth)?;
+        let auth = Arc::new(auth);
         let store: Arc<dyn Store> = match config.store.kind {
             StoreKind::Memory => Arc::new(MemoryStore::new()),
             StoreKind::Sqlite => Arc::new(SqliteStore::open(Options::new(&config.store.path))?),
@@ -132,8 +139,11 @@ impl Gateway {
             // Where it cannot be written there will be no runs, and `/readyz` says so.
             let _ = audit.record(started.config(&settings_hash(config))).await;
         }
+        let app = App::new(engine.clone(), config.server.clone()).auth(Arc::clone(&auth));
+        app.metrics.loaded(clock());
         hit(failpoint::READY);
-        Ok(Self { engine, listener, address, settings: config.server.clone(), auth: Arc::new(auth) })
+        let (settings, config) = (config.server.clone(), config.clone());
+        Ok(Self { engine, listener, address, settings, auth, app, config })
     }
 
     /// Where it listens.
@@ -151,6 +161,17 @@ impl Gateway {
         &self.auth
     }
 
+    /// What replaces its configuration while it serves.
+    pub fn reloader(&self) -> Reloader {
+        Reloader {
+            engine: self.engine.clone(),
+            auth: Arc::clone(&self.auth),
+            metrics: Arc::clone(&self.app.metrics),
+            clock: system_clock(),
+            running: Mutex::new(self.config.clone()),
+        }
+    }
+
     /// Serves until `stop` resolves; then no new runs are taken, active ones get their terminal, streams end behind
     /// it, and connections are closed.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
@@ -165,8 +186,7 @@ impl Gateway {
             grace: CONNECTION_GRACE,
         };
         let grace = self.settings.shutdown_grace;
-        let app = App::new(self.engine.clone(), self.settings).auth(self.auth);
-        let (metrics, router) = (Arc::clone(&app.metrics), app.router());
+        let (metrics, router) = (Arc::clone(&self.app.metrics), self.app.router());
         let stop = async {
             stop.await;
             tracing::info!("shutting down: no new runs, active ones are ended");

@@ -15,6 +15,7 @@ pub mod openapi;
 mod path;
 mod problem;
 pub mod refusal;
+pub mod reload;
 mod routes;
 mod scope;
 #[cfg(test)]

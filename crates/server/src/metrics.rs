@@ -77,6 +77,20 @@ pub const METRICS: &[Described] = &[
         help: "Streams of a run that were asked for again, whole or after a cursor",
     },
     Described {
+        name: "causeway_config_reloads_total",
+        kind: Kind::Counter,
+        unit: "",
+        labels: &[("outcome", "`applied`, `refused`")],
+        help: "Configurations that the running gateway was told to take (SIGHUP); a refused one changed nothing",
+    },
+    Described {
+        name: "causeway_config_loaded_timestamp_seconds",
+        kind: Kind::Gauge,
+        unit: "seconds",
+        labels: &[],
+        help: "When the configuration that holds was read, in seconds since 1970: at the start, or at the last reload that was applied",
+    },
+    Described {
         name: "causeway_store_up",
         kind: Kind::Gauge,
         unit: "",
@@ -136,6 +150,11 @@ struct OfCode {
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct OfReload {
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
 struct OfBuild {
     version: &'static str,
 }
@@ -173,6 +192,8 @@ pub struct Metrics {
     connections: Gauge,
     cut: Family<OfCut, Counter>,
     replays: Counter,
+    reloads: Family<OfReload, Counter>,
+    loaded_at: Gauge,
     up: Gauge,
     low_disk: Gauge,
     used: Gauge,
@@ -216,6 +237,8 @@ impl Metrics {
             connections: Gauge::default(),
             cut: Family::default(),
             replays: Counter::default(),
+            reloads: Family::default(),
+            loaded_at: Gauge::default(),
             up: Gauge::default(),
             low_disk: Gauge::default(),
             used: Gauge::default(),
@@ -234,6 +257,8 @@ impl Metrics {
         register_from(into, METRICS, "causeway_connections", metrics.connections.clone());
         register_from(into, METRICS, "causeway_connections_cut_total", metrics.cut.clone());
         register_from(into, METRICS, "causeway_replays_total", metrics.replays.clone());
+        register_from(into, METRICS, "causeway_config_reloads_total", metrics.reloads.clone());
+        register_from(into, METRICS, "causeway_config_loaded_timestamp_seconds", metrics.loaded_at.clone());
         register_from(into, METRICS, "causeway_store_up", metrics.up.clone());
         register_from(into, METRICS, "causeway_store_low_disk", metrics.low_disk.clone());
         register_from(into, METRICS, "causeway_store_used_bytes", metrics.used.clone());
@@ -267,6 +292,19 @@ impl Metrics {
         self.requests.get_or_create(&OfRequest { method: known(method), route, status }).inc();
         if let Some(code) = refused {
             self.refusals.get_or_create(&OfCode { code }).inc();
+        }
+    }
+
+    /// A configuration was read, at this time of Unix milliseconds.
+    pub(crate) fn loaded(&self, at: i64) {
+        self.loaded_at.set(at.div_euclid(1_000));
+    }
+
+    /// A running gateway was told to take another configuration, and took it at this time, or did not.
+    pub(crate) fn reloaded(&self, outcome: &'static str, at: Option<i64>) {
+        self.reloads.get_or_create(&OfReload { outcome }).inc();
+        if let Some(at) = at {
+            self.loaded(at);
         }
     }
 

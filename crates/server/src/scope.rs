@@ -29,9 +29,10 @@ impl<'a> Scope<'a> {
     }
 
     /// The agents that are for this caller.
-    pub fn agents(&self) -> impl Iterator<Item = &'a AgentConfig> {
-        let caller = self.caller;
-        self.engine.agents().filter(|agent| caller.sees(agent.id.as_str()))
+    pub fn agents(&self) -> Vec<Arc<AgentConfig>> {
+        let mut all = self.engine.agents();
+        all.retain(|agent| self.caller.sees(agent.id.as_str()));
+        all
     }
 
     /// Whether there is such an agent for this caller.
@@ -39,7 +40,7 @@ impl<'a> Scope<'a> {
     /// # Errors
     /// [`Error::UnknownAgent`], whether it is none or not theirs.
     pub fn agent(&self, id: &str) -> Result<(), Error> {
-        let there = self.engine.agents().any(|agent| agent.id.as_str() == id);
+        let there = self.engine.agents().iter().any(|agent| agent.id.as_str() == id);
         if there && self.caller.may_use(id) {
             return Ok(());
         }

@@ -17,7 +17,6 @@ use causeway_engine::origin::Origin;
 use causeway_engine::trace::Span;
 use causeway_store::Record;
 use futures::stream;
-use tokio::time::Instant;
 
 use crate::auth::Caller;
 use crate::failpoint::{self, hit};
@@ -80,8 +79,8 @@ pub struct Frames {
     /// Whether the last frame of an event carries its number.
     numbered: bool,
     keep_alive: Option<Duration>,
-    /// When the credential ends that this stream was opened with.
-    until: Option<Instant>,
+    /// Whose credential this stream was opened with, and ends with.
+    caller: Option<Caller>,
     ended: bool,
     frames: Vec<u8>,
     protocol: Protocol,
@@ -124,7 +123,7 @@ impl Frames {
             after: None,
             numbered: false,
             keep_alive: None,
-            until: None,
+            caller: None,
             ended: false,
             frames: Vec::new(),
             protocol,
@@ -143,19 +142,22 @@ impl Frames {
         Self { after, numbered: true, keep_alive: Some(keep_alive), ..self }
     }
 
-    /// The frames of the next event that has any; `None` behind the terminal, or when the credential has ended.
+    /// The frames of the next event that has any; `None` behind the terminal, or when the credential does not hold any more.
     ///
     /// # Errors
     /// [`Broken`] when the stream cannot go on; it is over then.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Broken> {
-        let Some(until) = self.until else { return self.advance().await };
-        let frames = tokio::time::timeout_at(until, self.advance()).await;
-        if Instant::now() >= until {
+        let Some(caller) = self.caller.clone() else { return self.advance().await };
+        let frames = tokio::select! {
+            frames = self.advance() => frames,
+            () = caller.ended() => Ok(None),
+        };
+        if caller.has_ended() {
             // What came in the same moment is not shown any more.
             self.ended = true;
             return Ok(None);
         }
-        frames.unwrap_or(Ok(None))
+        frames
     }
 
     async fn advance(&mut self) -> Result<Option<Bytes>, Broken> {
@@ -219,7 +221,8 @@ impl Frames {
     /// A streaming response to a caller, beginning with `first`, which was taken from it before. It ends with the
     /// caller's credential: the body ends regularly, without a terminal, and the client comes back with a new one.
     pub fn into_response(self, caller: &Caller, first: Option<Bytes>) -> Response<Body> {
-        let this = Self { until: caller.until(), ..self };
+        let caller = caller.credential().is_some().then(|| caller.clone());
+        let this = Self { caller, ..self };
         this.respond(first)
     }
 

@@ -134,7 +134,8 @@ fn environment() -> impl Iterator<Item = (String, String)> {
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
-fn told(file: &Path, finding: &Finding) -> String {
+/// A finding, with its file.
+pub fn told(file: &Path, finding: &Finding) -> String {
     format!("{}: {finding}", file.display())
 }
 

@@ -1,4 +1,4 @@
-//! `causeway serve`: the gateway in the foreground, until SIGTERM or SIGINT.
+//! `causeway serve`: the gateway in the foreground, until SIGTERM or SIGINT; SIGHUP reads the settings again.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use causeway_server::config::{Config, Overrides};
 use causeway_server::gateway::Gateway;
-use tokio::signal::unix::{SignalKind, signal};
+use causeway_server::reload::Reloader;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::commands::config::{Loaded, load};
+use crate::commands::config::ground::survey;
+use crate::commands::config::{DEFAULT_FILE, Loaded, load, told};
 use crate::exit::Exit;
 
 /// The agent of a gateway that was given no configuration.
@@ -21,7 +23,8 @@ const TOUR_FILE: &str = "examples/recordings/subagents.jsonl";
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  causeway serve --config causeway.example.toml --listen 127.0.0.1:0 --data /tmp/causeway\n\n\
-The first line on stdout is `listening on http://ADDRESS`. SIGTERM and SIGINT end it in good order, a second one at once."
+The first line on stdout is `listening on http://ADDRESS`. SIGTERM and SIGINT end it in good order, a second one at once. SIGHUP reads settings and secrets again: agents, tokens and \
+keys are replaced, and no run ends for it."
 )]
 pub struct Args {
     /// The settings [default: causeway.toml, where there is one]
@@ -41,21 +44,35 @@ pub struct Args {
 /// The settings are not valid, or store, address or workers cannot be had.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let flags = Overrides { listen: args.listen.clone(), data: args.data.clone() };
-    let (config, hint) = match load(args.config.as_deref(), &flags)? {
-        Loaded::File(config) => (config, None),
+    let mut sources = Sources { file: args.config.clone(), flags };
+    let (config, hint) = match load(sources.file.as_deref(), &sources.flags)? {
+        Loaded::File(config) => {
+            // Should it be gone when it is read again, that is a fault and not the wish to have no agents.
+            sources.file.get_or_insert_with(|| PathBuf::from(DEFAULT_FILE));
+            (config, None)
+        }
         Loaded::Defaults(config) => first_steps(config)?,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
-    runtime.block_on(serve(&config, hint))?;
+    runtime.block_on(serve(&config, hint, sources))?;
     // A blocking read of a broken disk must not hold the process back.
     runtime.shutdown_timeout(std::time::Duration::from_secs(2));
     Ok(Exit::Clean)
 }
 
-async fn serve(config: &Config, hint: Option<Hint>) -> anyhow::Result<()> {
+/// Where the settings come from.
+#[derive(Clone)]
+struct Sources {
+    file: Option<PathBuf>,
+    flags: Overrides,
+}
+
+async fn serve(config: &Config, hint: Option<Hint>, sources: Sources) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
+    let hangup = signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?;
     let gateway = Gateway::open(config).await?;
+    let reloading = tokio::spawn(reload(gateway.reloader(), sources, hangup));
     {
         let mut out = std::io::stdout().lock();
         // Whoever started us without a stdout wants no line.
@@ -91,7 +108,41 @@ async fn serve(config: &Config, hint: Option<Hint>) -> anyhow::Result<()> {
         });
     };
     gateway.serve(stop).await;
+    reloading.abort();
     Ok(())
+}
+
+/// Reads the settings again whenever it is asked to.
+async fn reload(reloader: Reloader, sources: Sources, mut hangup: Signal) {
+    while hangup.recv().await.is_some() {
+        tracing::info!("asked to reload the configuration");
+        let sources = sources.clone();
+        let read = tokio::task::spawn_blocking(move || sources.again().map_err(|error| format!("{error:#}")));
+        let read = read.await.unwrap_or_else(|broken| Err(broken.to_string()));
+        // Told where it was done.
+        let _outcome = reloader.reload(read).await;
+    }
+}
+
+impl Sources {
+    /// The settings as they are now, with what they need around them.
+    fn again(&self) -> anyhow::Result<Config> {
+        let file = self.file.as_deref();
+        if file == Some(Path::new("-")) {
+            anyhow::bail!("the settings came from stdin and cannot be read again; name a file with --config");
+        }
+        let config = match load(file, &self.flags)? {
+            Loaded::File(config) => config,
+            Loaded::Defaults(config) => first_steps(config)?.0,
+        };
+        let findings = survey(&config).findings;
+        if !findings.is_empty() {
+            let place = file.unwrap_or(Path::new("settings"));
+            let told: Vec<String> = findings.iter().map(|finding| told(place, finding)).collect();
+            anyhow::bail!("{}", told.join("; "));
+        }
+        Ok(config)
+    }
 }
 
 /// What to tell somebody who gave no configuration.
@@ -125,5 +176,15 @@ mod tests {
         let config = Config::load(TOUR, [], &Overrides::default()).unwrap();
         assert_eq!(config.agents.keys().collect::<Vec<_>>(), ["tour"]);
         assert!(TOUR.contains(TOUR_FILE));
+    }
+
+    #[test]
+    fn what_cannot_be_read_again_is_no_wish_to_have_no_agents() {
+        let again = |file: &str| {
+            let sources = Sources { file: Some(PathBuf::from(file)), flags: Overrides::default() };
+            format!("{:#}", sources.again().unwrap_err())
+        };
+        assert!(again("-").contains("stdin"));
+        assert!(again("/nowhere/causeway.toml").contains("cannot read /nowhere/causeway.toml"));
     }
 }

@@ -35,6 +35,7 @@ mod metrics;
 mod planted;
 mod pools;
 mod quotas;
+mod reload;
 mod retention;
 mod shared;
 mod streams;

@@ -20,10 +20,11 @@ use futures::FutureExt;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::agents::Agent;
 use crate::clock;
 use crate::config::OnDisconnect;
 use crate::coordinator::{Closing, Coordinator, Crash, Effect, Head, Input, Rejection, Signal, Stage};
-use crate::engine::{Agent, Inner};
+use crate::engine::Inner;
 use crate::failpoint::{self, hit};
 use crate::failure::Failure;
 use crate::feed::Feed;

@@ -27,7 +27,7 @@ pub enum Approval {
 }
 
 /// A tool that the engine runs, as it is configured.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Tool {
     /// What runs it.
     pub invoke: Invoke,
@@ -63,6 +63,18 @@ pub enum Invoke {
     Http(Box<http::Config>),
     /// Something of the embedder's own.
     Custom(Arc<dyn Invoker>),
+}
+
+/// Told the same; one of the embedder's own is the same as itself.
+impl PartialEq for Invoke {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Command(one), Self::Command(other)) => one == other,
+            (Self::Http(one), Self::Http(other)) => one == other,
+            (Self::Custom(one), Self::Custom(other)) => Arc::ptr_eq(one, other),
+            (Self::Command(_) | Self::Http(_) | Self::Custom(_), _) => false,
+        }
+    }
 }
 
 impl fmt::Debug for Invoke {

@@ -6,8 +6,8 @@ use causeway_adapter::failure_codes;
 use causeway_contract::event::EventType;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 
+use crate::agents::Agent;
 use crate::coordinator::Late;
-use crate::engine::Agent;
 use crate::failure::Failure;
 
 /// How a run ended, or a tool call.

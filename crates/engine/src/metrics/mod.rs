@@ -20,9 +20,10 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::agents::Agent;
 use crate::clock;
 use crate::coordinator::Late;
-use crate::engine::{Agent, Inner};
+use crate::engine::Inner;
 use crate::error::Error;
 use crate::harness::Circuit;
 
@@ -202,9 +203,8 @@ impl Metrics {
     /// Brings up to date what is looked up rather than counted.
     pub(crate) fn refresh(&self, inner: &Inner) {
         self.active.set(i64::try_from(*inner.driven.borrow()).unwrap_or(i64::MAX));
-        for (id, agent) in &inner.agents {
+        for (id, workers) in &inner.agents.workers() {
             let of = OfAgent::new(id);
-            let workers = agent.harness.workers();
             self.workers.get_or_create(&of).set(i64::try_from(workers.running).unwrap_or(i64::MAX));
             // These only grow, and nobody else writes them.
             self.worker_starts.get_or_create(&of).inner().store(workers.started, Ordering::Relaxed);

@@ -10,7 +10,7 @@ use causeway_contract::namespace::Namespace;
 use tokio::time::Instant;
 
 use super::{Metrics, Outcome};
-use crate::engine::Agent;
+use crate::agents::Agent;
 use crate::trace::Span;
 
 /// The clock of one run.

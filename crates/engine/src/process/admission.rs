@@ -227,6 +227,11 @@ impl Admission {
         self.places.len()
     }
 
+    /// Places whose workers were told to leave.
+    pub fn leaving(&self) -> usize {
+        self.leaving
+    }
+
     /// Turns that wait for a place.
     pub fn waiting(&self) -> usize {
         self.queue.len()

@@ -61,6 +61,11 @@ impl Desk {
         self.with(|state, _| state.admission.leave(place));
     }
 
+    /// Workers that were told to leave, and have not left.
+    pub fn leaving(&self) -> usize {
+        self.with(|state, _| state.admission.leaving())
+    }
+
     pub fn taken(&self) -> usize {
         *self.taken.borrow()
     }

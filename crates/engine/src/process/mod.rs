@@ -33,7 +33,7 @@ pub(crate) mod talk;
 mod turn;
 pub(crate) mod worker;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,6 +61,12 @@ pub struct Process {
     pool: Arc<Pool>,
     speaks: Speaks,
     cancel_grace: Duration,
+}
+
+/// Ends what an earlier gateway left running, whichever agent's.
+pub(crate) async fn reap(data_dir: &Path) -> Result<(), ReapError> {
+    let data_dir = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_path_buf());
+    record::reap(&workers_dir(&data_dir)).await
 }
 
 /// What a process speaks: its harness says so.
@@ -145,6 +151,10 @@ impl Harness for Process {
 
     async fn erase(&self, owner: &Owner, conversation_id: &ConversationId<'_>, runs: &[DeletedRun]) -> bool {
         erase::erase(&self.pool, owner, conversation_id, runs).await
+    }
+
+    fn retire(&self) {
+        self.pool.retire();
     }
 
     async fn shutdown(&self, grace: Duration) {

@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -69,6 +69,7 @@ pub(crate) struct Pool {
     /// Told to workers that leave: do not wait any longer.
     hurry: watch::Sender<bool>,
     tickets: AtomicU64,
+    retired: AtomicBool,
     /// Whom a worker was started for that has not been let go in good order.
     served: Mutex<HashSet<Key>>,
     started: AtomicU64,
@@ -119,6 +120,7 @@ impl Pool {
             idle: Mutex::default(),
             hurry: watch::Sender::new(false),
             tickets: AtomicU64::new(0),
+            retired: AtomicBool::new(false),
             served: Mutex::default(),
             started: AtomicU64::new(0),
             restarted: AtomicU64::new(0),
@@ -252,7 +254,7 @@ impl Pool {
 
     /// Takes a worker back after a turn that it closed properly.
     pub fn release(self: &Arc<Self>, turn: &Turn, mut worker: Worker) {
-        let one_run = self.config.scope == Scope::Run && !worker.waits();
+        let one_run = self.is_retired() || (self.config.scope == Scope::Run && !worker.waits());
         if one_run || !worker.rest() {
             self.served_well(&key(turn));
             return self.farewell(worker);
@@ -263,9 +265,22 @@ impl Pool {
         // Should there be one already (a second run in one conversation), it leaves: its `take` is dropped.
         let (waits, place) = (worker.waits(), worker.place());
         let left = self.idle().insert(key(turn), Idle { ticket, place, waits, since: Instant::now(), take });
-        self.retire(left);
+        self.part_with(left);
         hit(failpoint::IDLE);
         tokio::spawn(Arc::clone(self).watch(key(turn), ticket, worker, taken));
+        if self.is_retired() {
+            self.retire(); // it was not yet when this one was asked to stay
+        }
+    }
+
+    /// Keeps no worker behind its turn any more.
+    pub fn retire(&self) {
+        self.retired.store(true, Ordering::SeqCst);
+        self.idle().clear();
+    }
+
+    fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::SeqCst)
     }
 
     /// Lets a worker go, and waits until it is gone.
@@ -287,7 +302,7 @@ impl Pool {
         }
         // One of theirs may be among those that were let go a moment ago.
         let all_left = async {
-            while self.leaving.load(Ordering::SeqCst) > 0 {
+            while self.desk.leaving() > 0 {
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
         };
@@ -378,7 +393,7 @@ impl Pool {
     fn make_room(&self) {
         while self.desk.wants_room() {
             let Some(oldest) = oldest(&mut self.idle()) else { return };
-            self.retire(Some(oldest));
+            self.part_with(Some(oldest));
         }
     }
 
@@ -390,7 +405,7 @@ impl Pool {
     }
 
     /// Its watch sees that nobody will ask for it any more, and bids it farewell.
-    fn retire(&self, idle: Option<Idle>) {
+    fn part_with(&self, idle: Option<Idle>) {
         if let Some(idle) = idle {
             self.desk.leave(idle.place);
         }

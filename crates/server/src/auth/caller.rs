@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use causeway_store::model::Owner;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::allow::Allow;
@@ -29,8 +30,10 @@ pub(crate) struct Identity {
     pub groups: Vec<String>,
     /// When it ends.
     pub until: Option<Instant>,
+    /// Closed when it is taken out of the configuration, where it stands in there.
+    pub listed: Option<watch::Receiver<()>>,
     /// Which agents are for whom.
-    pub allow: Arc<Allow>,
+    pub allow: Allow,
     /// The agent that was asked for and is not for this caller.
     pub denied: OnceLock<String>,
 }
@@ -53,6 +56,32 @@ impl Caller {
     /// When the credential ends, and with it every stream that it opened.
     pub fn until(&self) -> Option<Instant> {
         self.0.until
+    }
+
+    /// Waits until the credential does not hold any more: its time is over, or it was taken out of the configuration.
+    pub async fn ended(&self) {
+        let over = async {
+            match self.0.until {
+                Some(until) => tokio::time::sleep_until(until).await,
+                None => std::future::pending().await,
+            }
+        };
+        let taken_out = async {
+            match self.0.listed.clone() {
+                Some(mut listed) => while listed.changed().await.is_ok() {},
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = over => {}
+            () = taken_out => {}
+        }
+    }
+
+    /// Whether the credential does not hold any more.
+    pub fn has_ended(&self) -> bool {
+        self.0.until.is_some_and(|until| Instant::now() >= until)
+            || self.0.listed.as_ref().is_some_and(|listed| listed.has_changed().is_err())
     }
 
     /// Whether an agent exists for this caller, as far as it is a question of rights. A no is remembered for the log.

@@ -51,12 +51,12 @@ enum Source {
 }
 
 impl Jwt {
-    /// Takes the settings and the first keys. An address that does not answer is no reason not to start: tokens are
-    /// refused until it does, and `/readyz` says so.
+    /// Takes the settings and the first keys; and says what is wrong with an address that does not give them. That is no
+    /// reason not to start: tokens are refused until it does, and `/readyz` says so.
     ///
     /// # Errors
     /// A file that cannot be used, or authorities that cannot be read.
-    pub async fn open(config: &JwtAuth, clock: Clock) -> Result<Self, String> {
+    pub async fn open(config: &JwtAuth, clock: Clock) -> Result<(Self, Option<String>), String> {
         ring::install();
         let source = match &config.keys {
             KeySource::File(file) => Source::File(file.clone()),
@@ -78,19 +78,18 @@ impl Jwt {
         }));
         let now = this.now();
         match this.0.read().await {
-            Ok(keys) => this.keys().asked(Some(keys), now),
+            Ok(keys) => {
+                this.keys().asked(Some(keys), now);
+                Ok((this, None))
+            }
             Err(what) => match &this.0.source {
-                Source::File(_) => return Err(format!("auth.jwt.jwks_file: {what}")),
+                Source::File(_) => Err(format!("auth.jwt.jwks_file: {what}")),
                 Source::Url(_) => {
-                    tracing::error!(
-                        what,
-                        "the issuer's keys cannot be had; every token is refused until they can"
-                    );
                     this.keys().asked(None, now);
+                    Ok((this, Some(what)))
                 }
             },
         }
-        Ok(this)
     }
 
     /// Whose token this is.
@@ -212,6 +211,7 @@ impl Jwt {
             credential: Arc::from(NAME),
             groups,
             expires_at: Some(until),
+            listed: None,
         })
     }
 }

@@ -17,9 +17,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::http::{HeaderMap, Method, StatusCode};
 use causeway_store::model::Owner;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
-use self::allow::Allow;
+use self::allow::{Allow, Lists};
 pub use self::caller::Caller;
 use self::caller::Identity;
 use self::jwt::Jwt;
@@ -41,13 +42,23 @@ pub fn system_clock() -> Clock {
 /// The check of every request.
 pub struct Auth {
     policy: RwLock<Arc<Policy>>,
+    allow: Allow,
     clock: Clock,
 }
 
 struct Policy {
     mode: Mode,
-    allow: Arc<Allow>,
+    /// What the mode was made of.
+    told: config::AuthMode,
     open_metrics: bool,
+}
+
+/// Tokens, keys and lists of a configuration, read and checked.
+pub struct Checked {
+    policy: Policy,
+    lists: Lists,
+    /// Why the issuer's keys cannot be had.
+    keyless: Option<String>,
 }
 
 enum Mode {
@@ -105,12 +116,15 @@ struct Bearer {
     groups: Vec<String>,
     /// Unix milliseconds.
     expires_at: Option<i64>,
+    /// Closed when it is taken out of the configuration.
+    listed: Option<watch::Receiver<()>>,
 }
 
 impl Auth {
     /// No authentication: whoever reaches the loopback address is the owner `local`.
     pub fn none() -> Self {
-        Self::of(Policy { mode: Mode::None, allow: Arc::default(), open_metrics: false }, system_clock())
+        let policy = Policy { mode: Mode::None, told: config::AuthMode::None, open_metrics: false };
+        Self { policy: RwLock::new(Arc::new(policy)), allow: Allow::default(), clock: system_clock() }
     }
 
     /// The check that a configuration asks for.
@@ -118,20 +132,55 @@ impl Auth {
     /// # Errors
     /// What cannot be read, with the key that names it.
     pub async fn open(config: &config::Auth, clock: Clock) -> Result<Self, String> {
-        Ok(Self::of(Policy::open(config, &clock).await?, clock))
+        let Checked { policy, lists, keyless } = Checked::read(config, &clock).await?;
+        if let Some(what) = keyless {
+            tracing::error!(what, "the issuer's keys cannot be had; every token is refused until they can");
+        }
+        let allow = Allow::default();
+        allow.take(lists);
+        Ok(Self { policy: RwLock::new(Arc::new(policy)), allow, clock })
     }
 
-    fn of(policy: Policy, clock: Clock) -> Self {
-        Self { policy: RwLock::new(Arc::new(policy)), clock }
-    }
-
-    /// Takes the tokens, keys and lists of a configuration instead of those from before. Requests that were let in stay.
+    /// Reads and checks the tokens, keys and lists of a configuration; nothing changes yet. Where the issuer's keys cannot be
+    /// had and nothing else of it is new, those from before stay.
     ///
     /// # Errors
-    /// As [`open`](Self::open); then nothing changes.
+    /// As [`open`](Self::open), and keys of another issuer that cannot be had.
+    pub async fn check(&self, config: &config::Auth) -> Result<Checked, String> {
+        let mut checked = Checked::read(config, &self.clock).await?;
+        if let Some(what) = checked.keyless.take() {
+            match &self.policy().mode {
+                Mode::Jwt(jwt) if self.policy().told == config.mode => {
+                    tracing::warn!(what, "the issuer's keys cannot be had now; the last ones stay");
+                    checked.policy.mode = Mode::Jwt(jwt.clone());
+                }
+                Mode::None | Mode::Service(_) | Mode::Jwt(_) => {
+                    return Err(format!("auth.jwt: the keys cannot be had: {what}"));
+                }
+            }
+        }
+        Ok(checked)
+    }
+
+    /// Takes what was checked instead of what holds now. Requests that were let in stay; streams of tokens that are not
+    /// listed any more end.
+    pub fn take(&self, checked: Checked) {
+        let Checked { mut policy, lists, keyless: _ } = checked;
+        let mut now = self.policy.write().unwrap_or_else(PoisonError::into_inner);
+        if let (Mode::Service(service), Mode::Service(before)) = (&mut policy.mode, &now.mode) {
+            service.adopt(before);
+        }
+        self.allow.take(lists);
+        *now = Arc::new(policy);
+    }
+
+    /// Checks tokens, keys and lists, and takes them.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check); then nothing changes.
     pub async fn reload(&self, config: &config::Auth) -> Result<(), String> {
-        let policy = Arc::new(Policy::open(config, &self.clock).await?);
-        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = policy;
+        let checked = self.check(config).await?;
+        self.take(checked);
         Ok(())
     }
 
@@ -184,7 +233,8 @@ impl Auth {
                 credential: None,
                 groups: Vec::new(),
                 until: None,
-                allow: Arc::clone(&policy.allow),
+                listed: None,
+                allow: self.allow.clone(),
                 denied: OnceLock::new(),
             },
             Some(bearer) => Identity {
@@ -195,25 +245,28 @@ impl Auth {
                     let left = u64::try_from(at.saturating_sub(now)).unwrap_or(0);
                     Instant::now() + Duration::from_millis(left).min(LONGEST)
                 }),
-                allow: Arc::clone(&policy.allow),
+                listed: bearer.listed,
+                allow: self.allow.clone(),
                 denied: OnceLock::new(),
             },
         }))
     }
 }
 
-impl Policy {
-    async fn open(config: &config::Auth, clock: &Clock) -> Result<Self, String> {
+impl Checked {
+    async fn read(config: &config::Auth, clock: &Clock) -> Result<Self, String> {
+        let mut keyless = None;
         let mode = match &config.mode {
             config::AuthMode::None => Mode::None,
             config::AuthMode::Service(service) => Mode::Service(Service::open(service)?),
-            config::AuthMode::Jwt(jwt) => Mode::Jwt(Jwt::open(jwt, Arc::clone(clock)).await?),
+            config::AuthMode::Jwt(jwt) => {
+                let (jwt, trouble) = Jwt::open(jwt, Arc::clone(clock)).await?;
+                keyless = trouble;
+                Mode::Jwt(jwt)
+            }
         };
-        Ok(Self {
-            mode,
-            allow: Arc::new(Allow::new(config.agents.clone(), config.closed)),
-            open_metrics: config.open_metrics,
-        })
+        let policy = Policy { mode, told: config.mode.clone(), open_metrics: config.open_metrics };
+        Ok(Self { policy, lists: Lists::new(config.agents.clone(), config.closed), keyless })
     }
 }
 

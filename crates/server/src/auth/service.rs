@@ -11,6 +11,7 @@ use causeway_contract::id::check_id;
 use causeway_store::model::Owner;
 use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConditionallySelectable as _, ConstantTimeEq as _};
+use tokio::sync::watch;
 
 use super::{Bearer, Turned};
 use crate::config::{self, secret};
@@ -24,8 +25,16 @@ pub(super) const OF_A_TOKEN: &str = "token:";
 
 /// The known tokens.
 pub(super) struct Service {
-    tokens: Vec<(Arc<str>, [u8; 32])>,
+    tokens: Vec<Token>,
     subject_header: String,
+}
+
+/// A known token.
+struct Token {
+    name: Arc<str>,
+    digest: [u8; 32],
+    /// Goes with the last configuration that lists it.
+    listed: Arc<watch::Sender<()>>,
 }
 
 impl Service {
@@ -34,7 +43,7 @@ impl Service {
     /// # Errors
     /// What is wrong, by the name of the token.
     pub fn open(config: &config::ServiceAuth) -> Result<Self, String> {
-        let mut tokens: Vec<(Arc<str>, [u8; 32])> = Vec::new();
+        let mut tokens: Vec<Token> = Vec::new();
         for (name, value) in &config.tokens {
             let failed = |what: &str| format!("auth.tokens.{name}: {what}");
             let text = secret::resolve(value).map_err(|what| failed(&what))?;
@@ -53,31 +62,43 @@ impl Service {
                 if digest == <[u8; 32]>::from(Sha256::digest(b"")) {
                     return Err(failed("holds the digest of nothing; was the token empty?"));
                 }
-                if let Some((other, _)) = tokens.iter().find(|(_, known)| *known == digest) {
+                if let Some(Token { name: other, .. }) = tokens.iter().find(|known| known.digest == digest) {
                     return Err(failed(&format!("has a token that auth.tokens.{other} has too")));
                 }
-                tokens.push((Arc::clone(&known), digest));
+                let listed = Arc::new(watch::Sender::new(()));
+                tokens.push(Token { name: Arc::clone(&known), digest, listed });
             }
         }
         Ok(Self { tokens, subject_header: config.subject_header.clone() })
+    }
+
+    /// Goes on from an earlier list: streams of tokens that are on both do not end.
+    pub fn adopt(&mut self, before: &Self) {
+        for token in &mut self.tokens {
+            let same = |old: &&Token| old.name == token.name && old.digest == token.digest;
+            if let Some(old) = before.tokens.iter().find(same) {
+                token.listed = Arc::clone(&old.listed);
+            }
+        }
     }
 
     /// Who presents this token, with these headers.
     pub fn check(&self, token: &str, headers: &HeaderMap) -> Result<Bearer, Turned> {
         let given: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         let mut found = u64::MAX;
-        for (at, (_, known)) in (0u64..).zip(&self.tokens) {
-            let same: Choice = given.ct_eq(known);
+        for (at, known) in (0u64..).zip(&self.tokens) {
+            let same: Choice = given.ct_eq(&known.digest);
             found.conditional_assign(&at, same);
         }
         let known = usize::try_from(found).ok().and_then(|at| self.tokens.get(at));
-        let (name, _) = known.ok_or_else(|| Turned::invalid("token_unknown"))?;
+        let Token { name, listed, .. } = known.ok_or_else(|| Turned::invalid("token_unknown"))?;
         let owner = match self.subject(headers) {
             Ok(Some(subject)) => Owner::new(subject),
             Ok(None) => Owner::new(format!("{OF_A_TOKEN}{name}")),
             Err(turned) => return Err(turned.by(name)),
         };
-        Ok(Bearer { owner, credential: Arc::clone(name), groups: Vec::new(), expires_at: None })
+        let (credential, listed) = (Arc::clone(name), Some(listed.subscribe()));
+        Ok(Bearer { owner, credential, groups: Vec::new(), expires_at: None, listed })
     }
 
     fn subject<'h>(&self, headers: &'h HeaderMap) -> Result<Option<&'h str>, Turned> {

@@ -18,8 +18,8 @@ pub async fn harnesses(State(app): State<App>, _caller: Caller) -> Response<Body
 
 /// `GET /api/v1/agents`
 pub async fn agents(State(app): State<App>, caller: Caller) -> Response<Body> {
-    let all =
-        view::array(app.of(&caller).agents().map(|agent| view::agent(agent, app.machine().harnesses())));
+    let all = app.of(&caller).agents();
+    let all = view::array(all.iter().map(|agent| view::agent(agent, app.machine().harnesses())));
     json_response(StatusCode::OK, Object::new().raw("agents", &all).finish())
 }
 

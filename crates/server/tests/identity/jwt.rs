@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::sync::Arc;
 
+use axum::http::HeaderMap;
 use causeway_engine::config::Pace;
 use causeway_server::auth::Auth;
 use causeway_server::config::{self, Config, Overrides};
@@ -350,6 +351,33 @@ async fn a_gateway_starts_without_its_issuer_and_lets_nobody_in_until_it_is_ther
     published.say(ok(&key_set(&[&signer])));
     world.time.pass(30);
     world.takes(&signer.token_at("alice", START / 1000)).await;
+}
+
+#[tokio::test]
+async fn a_reload_while_the_issuer_is_away_keeps_its_keys_and_takes_no_other_issuer() {
+    let signer = Signer::es256("a");
+    let published = Published::new(&key_set(&[&signer])).await;
+    let told = |leeway: &str| {
+        settings(
+            &format!("jwks_url = \"{}\"\nleeway = \"{leeway}\"", published.url),
+            "algorithms = [\"ES256\"]",
+        )
+    };
+    let auth = Auth::open(&told("0s"), Time::new().clock()).await.unwrap();
+    let token = format!("Bearer {}", signer.token_at("alice", START / 1000));
+    let holds = async || {
+        let mut headers = HeaderMap::new();
+        headers.insert("authorization", token.parse().unwrap());
+        auth.caller(&headers).await.is_ok()
+    };
+    published.say(status("500 Internal Server Error"));
+    auth.reload(&told("0s")).await.unwrap();
+    assert!(holds().await, "with the keys that it had");
+    assert!(auth.reload(&told("1s")).await.unwrap_err().starts_with("auth.jwt: the keys cannot be had"));
+    assert!(holds().await && auth.is_ready());
+    published.say(ok(&key_set(&[&Signer::es256("b")])));
+    auth.reload(&told("1s")).await.unwrap();
+    assert!(!holds().await, "the key is not published any more");
 }
 
 #[tokio::test]
