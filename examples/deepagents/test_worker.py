@@ -728,6 +728,8 @@ def test_chunks_have_the_shape_of_the_recordings(lab: Lab) -> None:
     for path in sorted((DATA / "scenarios" / "deepagents").glob("*.json")):
         if not (recordings / f"{path.stem}.jsonl").exists():
             continue
+        if old and path.stem == "summarization_builtin":
+            continue  # 0.6 calls a file of the state after the thread, which is another one for each run of a worker
         scene = json.loads(path.read_text(encoding="utf-8"))
         if "provider" in scene or any(key in request for request in scene["requests"] for key in ("cancel_after", "kill_after")):
             continue
