@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import importlib.metadata
 import os
-import sqlite3
 import sys
 import threading
 from collections import OrderedDict
@@ -100,8 +99,8 @@ class Worker:
         at_work = self.turn and self.turn.request.thread_id
         try:
             await self.states.forget([each for each in thread_ids if each != at_work])
-        except sqlite3.Error as exc:
-            # Not answered, and no reason to end a turn: the engine may ask again, and until then a file is larger.
+        except self.states.FAILURES as exc:
+            # Not answered, and no reason to end a turn: the engine may ask again, and until then more is kept.
             print(f"cannot forget: {type(exc).__name__}", file=sys.stderr)
 
     def begin(self, request: TurnRequest) -> None:
@@ -137,7 +136,7 @@ class Worker:
         if turn.cancelled:
             return protocol.line(kind="cancelled", run_id=request.run_id, state={})
         if request.base is not None and not self.restores:
-            raise Refusal("unknown_head", "this worker keeps no states (no --db)")
+            raise Refusal("unknown_head", "this worker keeps no states (neither --db nor --postgres)")
         await self.states.open(request.thread_id, request.base)
         before = await self.states.mark(request.thread_id)
         failure: BaseException | None = None

@@ -1,7 +1,8 @@
 """Tests of the worker, against real worker processes:  .venv/bin/python test_worker.py [WORD]
 
-Needs nothing but the worker's own environment. Prints what failed and 'N passed, M failed'. With a word, only the
-tests that have it in their names.
+Needs nothing but the worker's own environment. Each test runs with states in SQLite and, where PostgreSQL is installed, in a
+server of its own. Prints what failed, what was skipped, and 'N passed, M failed'. With a word, only the tests that have it in
+their names.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pathlib
 import queue
 import re
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -23,6 +25,10 @@ import threading
 import time
 import traceback
 from typing import Any
+
+import psycopg
+
+import test_postgres_server
 
 HERE = pathlib.Path(__file__).resolve().parent
 DATA = HERE.parent.parent / "tests" / "data"
@@ -38,10 +44,10 @@ REJECT = {"decisions": [{"type": "reject"}]}
 class Process:
     """A worker, and a judge of every line it writes: rules that hold always are checked here, once."""
 
-    def __init__(self, *arguments: Any, folder: pathlib.Path | None = None) -> None:
+    def __init__(self, *arguments: Any, folder: pathlib.Path | None = None, env: dict[str, str] | None = None) -> None:
         command = [sys.executable, str(HERE / "worker.py"), *map(str, arguments)]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        self.child = subprocess.Popen(command, cwd=folder, **pipes)
+        self.child = subprocess.Popen(command, cwd=folder, env=os.environ | (env or {}), **pipes)
         self.lines: queue.Queue[bytes | None] = queue.Queue()
         self.reading = threading.Event()
         self.reading.set()
@@ -127,11 +133,13 @@ class Process:
 
 
 class Lab:
-    """A folder, the workers of one test, and new ids."""
+    """A folder, the workers of one test, and new ids. With `server`, the variables of one, the states are there."""
 
-    def __init__(self, folder: pathlib.Path) -> None:
+    def __init__(self, folder: pathlib.Path, server: dict[str, str] | None) -> None:
         self.folder = folder
+        self.server = server
         self.db = folder / "states" / "conversation.sqlite"
+        self.schema = f"lab {folder.name}"
         self.notes = folder / "notes"
         self.numbers = 0
         self.processes: list[Process] = []
@@ -141,9 +149,21 @@ class Lab:
         script = self.folder / "scene.json"
         if scene is not None:
             script.write_text(json.dumps(scene), encoding="utf-8")
-        process = Process("--script", script, *(["--db", self.db] if db else []))
+        return self.process("--script", script, db=db)
+
+    def process(self, *arguments: Any, db: bool = True, folder: pathlib.Path | None = None) -> Process:
+        place = ["--postgres", self.schema] if self.server else ["--db", self.db]
+        process = Process(*arguments, *(place if db else []), folder=folder, env=self.server and self.server | {"PGAPPNAME": self.schema})
         self.processes.append(process)
         return process
+
+    def empty(self) -> None:
+        """No state is left; no worker may be there."""
+        if self.server:
+            with psycopg.connect(**_libpq(self.server), autocommit=True) as database:
+                database.execute(f'DROP SCHEMA IF EXISTS "{self.schema}" CASCADE')
+        for leftover in self.db.parent.glob("*"):
+            leftover.unlink()
 
     def request(self, base: str | None, **keys: Any) -> dict[str, Any]:
         self.numbers += 1
@@ -165,9 +185,33 @@ class Lab:
         return self.notes.read_text(encoding="utf-8").split() if self.notes.exists() else []
 
     def rows(self) -> collections.Counter[str]:
-        with sqlite3.connect(self.db) as file:
-            found = file.execute("SELECT thread_id FROM checkpoints UNION ALL SELECT thread_id FROM writes").fetchall()
+        def count(connection: Any, writes: str) -> list[tuple[str]]:
+            return connection.execute(f"SELECT thread_id FROM checkpoints UNION ALL SELECT thread_id FROM {writes}").fetchall()
+
+        if self.server:
+            with psycopg.connect(**_libpq(self.server)) as database:
+                database.execute(f'SET search_path TO "{self.schema}"')
+                found = count(database, "checkpoint_writes")
+        else:
+            with sqlite3.connect(self.db) as file:
+                found = count(file, "writes")
         return collections.Counter(thread for (thread,) in found)
+
+    def stored(self) -> int:
+        """Bytes of the states, with what the database keeps beside them."""
+        if not self.server:
+            return sum(each.stat().st_size for each in self.db.parent.iterdir())
+        with psycopg.connect(**_libpq(self.server), autocommit=True) as database:
+            (size,) = database.execute(
+                "SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+                " WHERE n.nspname = %s AND c.relkind = 'r'",
+                (self.schema,),
+            ).fetchone()
+        return int(size)
+
+
+def _libpq(server: dict[str, str]) -> dict[str, str]:
+    return {"host": server["PGHOST"], "user": server["PGUSER"], "dbname": server["PGDATABASE"]}
 
 
 def says(*texts: str) -> list[list[dict[str, Any]]]:
@@ -263,7 +307,6 @@ def test_files_and_context_reach_the_graph_and_files_are_part_of_the_state(lab: 
 def test_an_uncommitted_answer_does_not_stick(lab: Lab) -> None:
     for in_subagent in (False, True):
         lab.notes.unlink(missing_ok=True)
-        lab.db.unlink(missing_ok=True)
         worker = lab.worker(gated_scene(lab, in_subagent))
         paused = head(lab.play(worker, None), pauses=1)
         for answer, ran in ((APPROVE, 1), (REJECT, 1), (APPROVE, 2), (REJECT, 2)):
@@ -272,8 +315,7 @@ def test_an_uncommitted_answer_does_not_stick(lab: Lab) -> None:
             assert turn[0] == {"kind": "begin", "run_id": turn[0]["run_id"], "op": "resume", "resume": answer}
             assert len(lab.noted()) == ran, (in_subagent, answer, lab.noted())
         worker.leave()
-        for leftover in lab.db.parent.iterdir():
-            leftover.unlink()
+        lab.empty()
 
 
 def test_a_pause_is_answered_in_another_process(lab: Lab) -> None:
@@ -345,6 +387,91 @@ def test_without_a_file_nothing_is_restored(lab: Lab) -> None:
     assert text(lab.play(worker, None)) == "one"
 
 
+# ── states that the workers of several gateways share ──
+
+
+def test_on_postgres_workers_go_on_from_each_others_heads(lab: Lab) -> None:
+    here, there = lab.worker(TALK), lab.worker()
+    first = lab.play(here, None)
+    second = lab.play(there, head(first))
+    third = lab.play(here, head(second))
+    assert [text(turn) for turn in (first, second, third)] == ["one", "two", "three"]
+    assert third[-1]["state"]["message_count"] == 6
+    there.send({"op": "forget", "thread_ids": ["thread-1", "thread-2"]})
+    there.says_nothing()
+    refused(lab.play(here, head(first)), "unknown_head")
+    assert set(lab.rows()) == {"thread-3"}
+
+
+def test_on_postgres_what_a_stopped_worker_was_at_is_forgotten_and_it_writes_no_more(lab: Lab) -> None:
+    stale = lab.worker({"tools": ["note"], "script": {"root": [[{"text": "one"}], lab.note(seconds=1.0), [{"text": "three"}]]}})
+    base = head(lab.play(stale, None))
+    request = lab.request(base)
+    stale.send(request)
+    stale.until_chunk("tasks", "tools")
+    stale.child.send_signal(signal.SIGSTOP)
+    other = lab.worker()
+    turn = lab.play(other, base)  # somebody else ended that run, and the conversation goes on
+    assert text(turn) == "Working. three" and lab.noted() == ["ran"]
+    other.send({"op": "forget", "thread_ids": ["thread-1", request["thread_id"]]})
+    other.says_nothing()
+    stale.child.send_signal(signal.SIGCONT)
+    late = stale.until_closed(request["run_id"])[-1]
+    assert late["kind"] == "error" and "head" not in late.get("state", {}), late
+    assert set(lab.rows()) == {"thread-3"}, lab.rows()
+    assert other.leave() == 0
+
+
+def test_on_postgres_workers_that_start_at_once_make_one_schema(lab: Lab) -> None:
+    lab.worker(TALK).kill()
+    lab.empty()
+    with concurrent.futures.ThreadPoolExecutor(5) as pool:
+        workers = [each.result() for each in [pool.submit(lab.worker) for _ in range(5)]]
+    assert [text(lab.play(worker, None)) for worker in workers] == ["one"] * 5
+
+
+def test_on_postgres_a_lost_connection_is_made_again_and_an_idle_one_given_up(lab: Lab) -> None:
+    worker = lab.worker(TALK)
+    base = head(lab.play(worker, None))
+    ours = "FROM pg_stat_activity WHERE application_name = %s"
+    with psycopg.connect(**_libpq(lab.server), autocommit=True) as database:
+        ended = database.execute(f"SELECT pg_terminate_backend(pid) {ours}", (lab.schema,)).fetchall()
+        assert ended == [(True,)], ended
+        turn = lab.play(worker, base)
+        assert text(turn) == "two"
+        until = time.monotonic() + PATIENCE
+        while database.execute(f"SELECT 1 {ours}", (lab.schema,)).fetchall():
+            assert time.monotonic() < until, "it keeps its connection"
+            time.sleep(0.2)
+    assert text(lab.play(worker, head(turn))) == "three"
+
+
+def test_on_postgres_a_server_that_cannot_show_a_certificate_is_told_nothing(lab: Lab) -> None:
+    heard = bytearray()
+
+    def listen(server: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            with connection:
+                heard.extend(connection.recv(8))
+                connection.sendall(b"N")  # no encryption here
+                while more := connection.recv(100):
+                    heard.extend(more)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=listen, args=(server,), daemon=True).start()
+        port = str(server.getsockname()[1])
+        env = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+        env |= {"PGHOST": "127.0.0.1", "PGPORT": port, "PGUSER": "gateway", "PGPASSWORD": "hunter2"}
+        command = [sys.executable, str(HERE / "worker.py"), "--postgres", "states"]
+        ended = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE)
+    assert ended.returncode != 0 and ended.stdout == b"" and b"SSL" in ended.stderr, ended
+    assert heard and b"gateway" not in heard and b"hunter2" not in bytes(heard) + ended.stderr, bytes(heard)
+
+
 # ── forgetting ───────────────────────────────────────────────────────────────
 
 
@@ -378,15 +505,17 @@ def test_two_hundred_turns_with_forgetting_stay_small_and_quick(lab: Lab) -> Non
         if n:
             worker.send({"op": "forget", "thread_ids": [f"thread-{n}"]})
         spent.append(worker.seconds() - before)
-        sizes.append(sum(each.stat().st_size for each in lab.db.parent.iterdir()))
+        sizes.append(lab.stored())
     assert turn[-1]["state"]["message_count"] == 2 * turns
     early, late = sum(spent[20:50]) / 30, sum(spent[-30:]) / 30
     assert late < 4 * early + 0.02, (early, late)
     assert worker.leave() == 0
-    file = lab.db.stat().st_size
-    assert file < 2_000_000 and max(sizes) < 12_000_000, (file, max(sizes))
+    left = lab.stored()
+    # A server gives space back when it vacuums, not with each turn.
+    assert (lab.server or left < 2_000_000) and max(sizes) < (120_000_000 if lab.server else 12_000_000), (left, max(sizes))
     assert len(lab.rows()) == 1, lab.rows()
-    print(f"  200 turns: {file // 1024} KiB (most {max(sizes) // 1024} with the WAL), a turn {early * 1000:.0f} ms of work early, {late * 1000:.0f} ms late")
+    place = "PostgreSQL" if lab.server else "SQLite"
+    print(f"  200 turns in {place}: {left // 1024} KiB (most {max(sizes) // 1024}), a turn {early * 1000:.0f} ms of work early, {late * 1000:.0f} ms late")
 
 
 # ── cancel ───────────────────────────────────────────────────────────────────
@@ -564,8 +693,7 @@ def test_halves_of_a_surrogate_pair_are_passed_on(lab: Lab) -> None:
 
 
 def test_the_demo_plays_by_what_was_said(lab: Lab) -> None:
-    worker = Process("--db", lab.db)
-    lab.processes.append(worker)
+    worker = lab.process()
 
     def said(words: str) -> dict[str, Any]:
         return {"input": {"text": words}}
@@ -589,8 +717,7 @@ def test_an_agent_of_ones_own_is_named_by_module(lab: Lab) -> None:
         "    return create_deep_agent(model=model, checkpointer=checkpointer)\n",
         encoding="utf-8",
     )
-    worker = Process("--agent", "my_agent:build", "--db", lab.db, folder=lab.folder)
-    lab.processes.append(worker)
+    worker = lab.process("--agent", "my_agent:build", folder=lab.folder)
     first = lab.play(worker, None)
     assert text(first) == "mine" and text(lab.play(worker, head(first))) == "mine, again"
 
@@ -601,13 +728,14 @@ def test_chunks_have_the_shape_of_the_recordings(lab: Lab) -> None:
     for path in sorted((DATA / "scenarios" / "deepagents").glob("*.json")):
         if not (recordings / f"{path.stem}.jsonl").exists():
             continue
+        if old and path.stem == "summarization_builtin":
+            continue  # 0.6 calls a file of the state after the thread, which is another one for each run of a worker
         scene = json.loads(path.read_text(encoding="utf-8"))
         if "provider" in scene or any(key in request for request in scene["requests"] for key in ("cancel_after", "kill_after")):
             continue
         recorded = (recordings / f"{path.stem}.jsonl").read_text(encoding="utf-8").split("\n")
         expected = collections.Counter(_shape(json.loads(line)) for line in recorded if '"kind": "chunk"' in line)
-        for leftover in lab.db.parent.glob("*"):
-            leftover.unlink()
+        lab.empty()
         worker = lab.worker(scene | {"agent_name": "test-agent"})
         heads, played = dict[str, str](), collections.Counter[str]()
         for request in scene["requests"]:
@@ -631,9 +759,9 @@ def _shape(line: dict[str, Any]) -> str:
 # ── running them ─────────────────────────────────────────────────────────────
 
 
-def _run(test: Any) -> str | None:
+def _run(test: Any, server: dict[str, str] | None) -> str | None:
     with tempfile.TemporaryDirectory(prefix="worker-test-") as folder:
-        lab = Lab(pathlib.Path(folder))
+        lab = Lab(pathlib.Path(folder), server)
         try:
             test(lab)
         except BaseException:  # noqa: BLE001
@@ -646,15 +774,25 @@ def _run(test: Any) -> str | None:
 
 def main() -> int:
     word = sys.argv[1] if len(sys.argv) > 1 else ""
-    tests = {name: test for name, test in globals().items() if name.startswith("test_") and word in name}
-    failed = 0
-    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-        for name, failure in zip(tests, pool.map(_run, tests.values()), strict=True):
-            if failure:
+    tests = {name: test for name, test in globals().items() if name.startswith("test_") and callable(test) and word in name}
+    only = {"on_postgres": "PostgreSQL", "a_file": "SQLite"}  # what a test is about, where it is about one of them
+    with test_postgres_server.server() as server, concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        places = [("SQLite", None)] + ([("PostgreSQL", server)] if server else [])
+        jobs = {
+            f"{name} ({place})": pool.submit(_run, test, variables)
+            for place, variables in places
+            for name, test in tests.items()
+            if all(part not in name or place == its for part, its in only.items())
+        }
+        failed = 0
+        for name, job in jobs.items():
+            if failure := job.result():
                 failed += 1
                 print(f"FAILED {name}\n{failure}", flush=True)
-    print(f"{len(tests) - failed} passed, {failed} failed")
-    return 1 if failed or not tests else 0
+        if not server:
+            print("SKIPPED: no PostgreSQL is installed (Debian: postgresql-15); states there were not tested")
+    print(f"{len(jobs) - failed} passed, {failed} failed")
+    return 1 if failed or not jobs else 0
 
 
 if __name__ == "__main__":

@@ -1,8 +1,12 @@
 //! The examples of a deployment, as far as they can be checked without deploying.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use serde_json::{Value, json};
 
 fn example(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/deploy").join(name);
@@ -91,4 +95,143 @@ fn the_container_runs_as_nobody_special_and_holds_no_secret() {
     for folder in ["crates", "contract", "docs", "tests", "xtask", "examples"] {
         assert!(lines.contains(&format!("COPY {folder} {folder}").as_str()), "{folder}");
     }
+}
+
+/// The compose file as JSON; `None`, and a line that says so, where nobody here reads YAML.
+fn compose() -> Option<Value> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let file = folder.join("examples/deploy/compose/compose.yaml");
+    let program = "import json, sys, yaml; print(json.dumps(yaml.safe_load(open(sys.argv[1]))))";
+    // The system's, or that of the example worker.
+    for python in [PathBuf::from("python3"), folder.join("target/deepagents/.venv/bin/python")] {
+        let read = Command::new(python).args(["-c", program]).arg(&file).output();
+        if let Some(read) = read.ok().filter(|read| read.status.success()) {
+            return Some(serde_json::from_slice(&read.stdout).unwrap());
+        }
+    }
+    println!("SKIPPED: no Python with PyYAML; the compose file was not read");
+    None
+}
+
+fn words(value: &Value) -> Vec<&str> {
+    value.as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect()
+}
+
+/// The values of a key that stands at the beginning of a line of an image's file, from its last stage on.
+fn said<'a>(file: &'a str, key: &str) -> Vec<&'a str> {
+    file.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix(' ')).collect()
+}
+
+#[test]
+fn the_composed_gateways_agree_with_their_image_their_settings_and_their_database() {
+    let Some(compose) = compose() else { return };
+    let settings: toml::Table = example("compose/causeway.toml").parse().unwrap();
+    let image = example("Containerfile");
+    let services = compose["services"].as_object().unwrap();
+    let gateways: Vec<(&String, &Value)> =
+        services.iter().filter(|(name, _)| name.starts_with("gateway-")).collect();
+    assert_eq!(gateways.len(), 3);
+
+    let port = said(&image, "EXPOSE")[0];
+    let listen = settings["server"]["listen"].as_str().unwrap();
+    assert_eq!(listen, format!("0.0.0.0:{port}"));
+    let data = said(&image, "VOLUME")[0];
+    assert_eq!(settings["store"]["path"].as_str(), Some(data));
+    let command: Vec<String> = serde_json::from_str(said(&image, "CMD")[0]).unwrap();
+    let config = &command[command.iter().position(|word| word == "--config").unwrap() + 1];
+    let mut volumes = Vec::new();
+    for (name, gateway) in &gateways {
+        assert_eq!(gateway["image"], "causeway-deepagents", "{name}");
+        assert_eq!(gateway.get("command"), None, "{name}: that of the image");
+        assert_eq!(gateway.get("ports"), None, "{name}: only the proxy is published");
+        assert_eq!(gateway["depends_on"]["postgres"]["condition"], "service_healthy");
+        let mounts = words(&gateway["volumes"]);
+        assert!(mounts.contains(&format!("./causeway.toml:{config}:ro").as_str()), "{mounts:?}");
+        let own = mounts.iter().find_map(|mount| mount.strip_suffix(&format!(":{data}"))).unwrap();
+        assert!(compose["volumes"].get(own).is_some() && !volumes.contains(&own), "{name}: {own}");
+        volumes.push(own);
+        let grace = gateway["stop_grace_period"].as_str().unwrap().strip_suffix('s').unwrap();
+        assert!(grace.parse::<u64>().unwrap() >= 45, "{name}: it drains");
+        let probe = words(&gateway["healthcheck"]["test"]).join(" ");
+        assert!(probe.contains("/readyz") && probe.contains(&format!("/127.0.0.1/{port} ")), "{probe}");
+        assert!(example("compose/Caddyfile").contains(&format!(" {name}:{port}")));
+    }
+    assert_eq!(said(&example("compose/Containerfile"), "USER").last(), said(&image, "USER").last());
+    for address in words(&services["proxy"]["ports"]) {
+        assert!(address.starts_with("127.0.0.1:"), "{address}: without TLS it is for this machine");
+    }
+
+    // Gateways and workers sign in to the database that is there.
+    let (database, store) = (&services["postgres"], &settings["store"]["postgres"]);
+    let env = &settings["agents"]["helper"]["driver"]["process"]["env"];
+    for (ours, workers, theirs) in
+        [("user", "PGUSER", "POSTGRES_USER"), ("database", "PGDATABASE", "POSTGRES_DB")]
+    {
+        assert_eq!(json!(store[ours]), database["environment"][theirs]);
+        assert_eq!(store[ours], env[workers]);
+    }
+    assert!(store["host"].as_str() == Some("postgres") && env["PGHOST"] == store["host"]);
+    assert_eq!(env["PGPASSWORD"], store["password"]);
+}
+
+#[test]
+fn the_composed_secrets_are_files_and_the_settings_pass() {
+    let Some(compose) = compose() else { return };
+    let mut settings = example("compose/causeway.toml");
+    let dir = tempfile::tempdir().unwrap();
+    for (name, secret) in compose["secrets"].as_object().unwrap() {
+        assert!(secret["file"].as_str().is_some_and(|file| file.starts_with("./secrets/")), "{name}");
+        let place = format!("/run/secrets/{name}");
+        assert!(settings.contains(&place), "{name} is for nobody");
+        let file = dir.path().join(name);
+        std::fs::write(&file, "0".repeat(64)).unwrap();
+        settings = settings.replace(&place, file.to_str().unwrap());
+    }
+    assert!(!settings.contains("/run/secrets"), "a secret that nobody provides");
+    for (name, service) in compose["services"].as_object().unwrap() {
+        for (variable, value) in service["environment"].as_object().into_iter().flatten() {
+            let secret = ["PASSWORD", "TOKEN", "SECRET"].iter().any(|word| variable.contains(word));
+            assert!(!secret || variable.ends_with("_FILE"), "{name}: {variable}");
+            let file = value.as_str().and_then(|value| value.strip_prefix("/run/secrets/"));
+            let given = service["secrets"].as_array().unwrap();
+            assert!(file.is_none_or(|file| given.contains(&json!(file))), "{name}: {variable}");
+        }
+    }
+    // The worker stands where its image puts it; here any program does.
+    let image = example("compose/Containerfile");
+    assert!(image.contains("\nCOPY examples/deepagents /opt/worker\nRUN /opt/worker/setup.sh /opt/worker\n"));
+    let settings = settings.replace("/opt/worker/.venv/bin/python", "/bin/sh");
+    let path = dir.path().join("causeway.toml");
+    std::fs::write(&path, settings).unwrap();
+    let checked =
+        Command::new(env!("CARGO_BIN_EXE_causeway")).args(["config", "check"]).arg(&path).output().unwrap();
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+}
+
+#[test]
+fn the_composed_health_check_tells_a_gateway_that_is_ready_from_one_that_is_not() {
+    let Some(compose) = compose() else { return };
+    let probe = words(&compose["services"]["gateway-1"]["healthcheck"]["test"]);
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port();
+    // As compose reads it: `$$` is a `$`.
+    let line = probe[3].replace("$$", "$").replace("/8787", &format!("/{port}"));
+    for (status, healthy) in [("200 OK", true), ("503 Service Unavailable", false)] {
+        let mut child = match Command::new(probe[1]).args([probe[2], &line]).spawn() {
+            Ok(child) => child,
+            Err(error) => return println!("SKIPPED: no {}: {error}", probe[1]),
+        };
+        let (mut socket, _) = server.accept().unwrap();
+        let mut request = Vec::new();
+        while !request.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            socket.read_exact(&mut byte).unwrap();
+            request.extend(byte);
+        }
+        assert!(request.starts_with(b"GET /readyz HTTP/1.0\r\n"), "{request:?}");
+        socket.write_all(format!("HTTP/1.0 {status}\r\ncontent-length: 0\r\n\r\n").as_bytes()).unwrap();
+        assert_eq!(child.wait().unwrap().success(), healthy, "{status}");
+    }
+    drop(server);
+    assert!(!Command::new(probe[1]).args([probe[2], &line]).status().unwrap().success(), "nobody is there");
 }

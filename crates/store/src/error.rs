@@ -245,6 +245,8 @@ pub enum Cause {
     NewerSchema,
     /// The schema is of an older version, and was not to be changed.
     OlderSchema,
+    /// The schema is of an older version, and gateways of that version are at work that could not go on with the newer one.
+    OlderGateways,
     /// The database server cannot be reached, or does not take us now.
     Unreachable,
     /// The database server refuses who we are or what we want, or we refuse its certificate.
@@ -282,6 +284,9 @@ impl Cause {
             }
             Self::NewerSchema => "use the newer causeway, or put back the backup made before its migration",
             Self::OlderSchema => "start one gateway with store.postgres.migrate = true",
+            Self::OlderGateways => {
+                "stop those gateways (they drain), then start this version, or run causeway migrate"
+            }
             Self::Unreachable => {
                 "see that the database server runs and can be reached; the gateway goes on by itself"
             }
@@ -314,6 +319,7 @@ impl Cause {
             Self::Altered => "altered",
             Self::NewerSchema => "newer_schema",
             Self::OlderSchema => "older_schema",
+            Self::OlderGateways => "older_gateways",
             Self::Unreachable => "unreachable",
             Self::Denied => "denied",
             Self::LeaseLost => "lease_lost",
@@ -339,6 +345,7 @@ impl std::fmt::Display for Cause {
             Self::Altered => "is not what the last gateway left there",
             Self::NewerSchema => "was written by a newer version of causeway",
             Self::OlderSchema => "is of an older version",
+            Self::OlderGateways => "is in use by gateways of an older version",
             Self::Unreachable => "cannot be reached",
             Self::Denied => "refuses the connection",
             Self::LeaseLost => "no longer counts this gateway among the living",

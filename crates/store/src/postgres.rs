@@ -88,7 +88,7 @@ impl PostgresStore {
     /// Opens a schema, made or brought up to date where that is needed, and takes a lease. Blocks until it is there.
     ///
     /// # Errors
-    /// `Unreachable`, `Denied`, `Missing`, `NewerSchema`, `OlderSchema`, `Corrupted`, `ReadOnly`.
+    /// `Unreachable`, `Denied`, `Missing`, `NewerSchema`, `OlderSchema`, `OlderGateways`, `Corrupted`, `ReadOnly`.
     pub fn open(options: Options) -> std::result::Result<Self, Unavailable> {
         Self::start(options, true)
     }

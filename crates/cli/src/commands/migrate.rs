@@ -44,11 +44,11 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
             writeln!(out, "-- version {}", number + 1)?;
             writeln!(out, "{}", step.trim())?;
         }
-        if found == newest { Exit::Clean } else { Exit::Findings }
+        if found >= newest { Exit::Clean } else { Exit::Findings }
     } else {
         let (found, newest) = PostgresStore::migrate(&options)?;
-        if found == newest {
-            writeln!(out, "the schema is up to date (version {newest})")?;
+        if found >= newest {
+            writeln!(out, "the schema is up to date (version {found}, this build speaks {newest})")?;
         } else {
             writeln!(out, "the schema was brought from version {found} to {newest}")?;
         }

@@ -30,6 +30,7 @@ mod inspect;
 mod lifecycle;
 mod live;
 mod live_answers;
+mod live_shared;
 mod logging;
 mod metrics;
 mod planted;

@@ -16,12 +16,16 @@ fn agents() -> String {
 }
 
 fn shared(server: &Server, schema: &str) -> String {
+    store(server, schema) + &agents()
+}
+
+/// The settings of a store in that schema.
+pub fn store(server: &Server, schema: &str) -> String {
     format!(
         "[store]\nkind = \"postgres\"\n[store.postgres]\nhost = {:?}\nport = {}\nuser = \"gateway\"\n\
-         database = \"postgres\"\nschema = \"{schema}\"\ntls = \"disable\"\n{}",
+         database = \"postgres\"\nschema = \"{schema}\"\ntls = \"disable\"\n",
         server.home(),
         server.port(),
-        agents()
     )
 }
 

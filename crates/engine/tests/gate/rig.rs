@@ -72,7 +72,10 @@ impl Rig {
     }
 
     pub async fn start(&self, text: &str) -> RunId<'static> {
-        let conversation = ConversationId::new(format!("c-{}", number())).unwrap();
+        self.start_in(ConversationId::new(format!("c-{}", number())).unwrap(), text).await
+    }
+
+    pub async fn start_in(&self, conversation: ConversationId<'static>, text: &str) -> RunId<'static> {
         let request = StartRun::new(Owner::local(), Name::new("helper").unwrap(), conversation, text);
         self.engine.start(request).await.unwrap().run_id
     }

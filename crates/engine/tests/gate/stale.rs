@@ -1,10 +1,12 @@
 //! Who no longer has the run runs nothing: after a cancel, a terminal, a fence, and for a worker of another generation.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use causeway_store::MemoryStore;
+use causeway_store::conformance::server::Server;
 use causeway_store::faulty::{FaultyStore, On};
 use causeway_store::model::Owner;
+use causeway_store::{MemoryStore, PostgresStore, Store};
 
 use crate::rig::{Counter, Rig, Strings, Turns, calls};
 use crate::runs::last;
@@ -165,4 +167,56 @@ async fn the_same_call_is_not_run_twice() {
     worker.end();
     assert_eq!(calls(&stage.rig.records(&run_id).await), "tool.started c; tool.finished c");
     assert_eq!(stage.tool.count(), 1);
+}
+
+/// Two engines on one PostgreSQL, of which the first learns of nothing by itself: no hint, no look, no renewal comes round. What
+/// refuses its worker is the question before the invocation, and the row that the append holds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_run_that_was_cancelled_at_another_gateway_runs_nothing_and_commits_nothing() {
+    let Some(server) = Server::shared() else { return };
+    let hour = Duration::from_secs(3600);
+    let options = server.empty().notify(false).look(hour).lease(hour, hour);
+    let open = || -> Arc<dyn Store> {
+        Arc::new(tokio::task::block_in_place(|| PostgresStore::open(options.clone()).unwrap()))
+    };
+    for begun in [false, true] {
+        let (ours, theirs) = (Counter::new(9), Counter::new(9));
+        let store = FaultyStore::new(open());
+        let (here, turns) = Rig::puppets(&ours, Arc::new(store.clone())).await;
+        let (there, others) = Rig::puppets(&theirs, open()).await;
+        let run_id = here.start("go").await;
+        let mut worker = turns.next().await;
+        worker.begin();
+        if begun {
+            store.hold(On::Outcome); // between the start, which is written, and the invocation
+            worker.ask("c", "restart", GOOD);
+            crate::runs::until(&there.engine, &run_id, "tool.started").await;
+        }
+        assert!(there.engine.cancel_run(&Owner::local(), &run_id).await.unwrap().cancelled);
+        let before = there.records(&run_id).await;
+        assert_eq!(last(&before), "run.cancelled client_request");
+        // The conversation goes on there, before the stale worker wakes.
+        let conversation = there.engine.run(&Owner::local(), &run_id).await.unwrap().conversation_id;
+        let next = there.start_in(conversation, "go on").await;
+        let mut fresh = others.next().await;
+        fresh.begin();
+        fresh.ask("d", "restart", GOOD);
+        assert_eq!(fresh.reply().await, "d ok");
+        fresh.end();
+        let finished = there.records(&next).await;
+        assert_eq!(last(&finished), "run.finished");
+
+        let refusal = if begun { "c error stale_worker" } else { "c error not_recorded" };
+        if begun {
+            store.release();
+        } else {
+            worker.ask("c", "restart", GOOD);
+        }
+        assert_eq!(worker.reply().await, refusal);
+        worker.end();
+        here.engine.shutdown(Duration::from_secs(5)).await; // waits for what the worker said to be refused
+        let late = there.records(&run_id).await;
+        assert_eq!((late, ours.count(), theirs.count()), (before, 0, 1), "begun: {begun}");
+        assert_eq!(there.records(&next).await, finished);
+    }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::columns::stored;
 use crate::postgres::fault::Trouble;
 use crate::postgres::options::Options;
-use crate::postgres::schema::BUCKET;
+use crate::postgres::schema::{BUCKET, newer};
 use crate::postgres::session::{Session, Sql};
 use crate::postgres::watch::Watch;
 
@@ -36,6 +36,30 @@ pub(crate) struct Held {
     pub(crate) bucket: i64,
 }
 
+/// Ends the leases that have run out, but for this instance's, unless their owner is in the middle of a write; how many.
+pub(crate) async fn end_expired(session: &Session, but: Option<i64>) -> Sql<u64> {
+    let dead = session
+        .every(
+            "UPDATE instance SET epoch = epoch + 1, fenced = 1 WHERE instance IN (
+                 SELECT instance FROM instance
+                 WHERE fenced = 0 AND expires_at < clock_timestamp() AND instance IS DISTINCT FROM $1
+                 ORDER BY instance FOR UPDATE SKIP LOCKED
+             ) RETURNING instance",
+            &[&but],
+            |columns| columns.int(),
+        )
+        .await?;
+    if !dead.is_empty() {
+        session
+            .execute(
+                "UPDATE run SET generation = generation + 1 WHERE status = 0 AND instance = ANY($1)",
+                &[&dead],
+            )
+            .await?;
+    }
+    Ok(u64::try_from(dead.len()).unwrap_or(u64::MAX))
+}
+
 fn millis(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
@@ -44,17 +68,21 @@ impl Lease {
     /// Becomes an instance: runs that are open now belong to others.
     pub(crate) async fn begin(session: &Session, options: &Options, watch: &Arc<Watch>) -> Sql<Self> {
         let sent = Instant::now();
+        let speaks = i64::try_from(options.speaks).unwrap_or(i64::MAX);
         let begun = session
             .one(
-                "INSERT INTO instance (name, epoch, fences, fenced, started_at, renewed_at, expires_at)
-                 VALUES ($1, 1, 0, 0, clock_timestamp(), clock_timestamp(),
-                     clock_timestamp() + $2::bigint * interval '1 millisecond')
+                "INSERT INTO instance (name, epoch, fences, fenced, started_at, renewed_at, expires_at, speaks)
+                 SELECT $1, 1, 0, 0, clock_timestamp(), clock_timestamp(),
+                     clock_timestamp() + $2::bigint * interval '1 millisecond', $3::bigint
+                 WHERE NOT EXISTS (SELECT 1 FROM meta WHERE meta.name = 'compatible' AND meta.value > $3::bigint)
                  RETURNING instance, (SELECT count(*) FROM instance o WHERE o.fenced = 0)",
-                &[&options.name, &millis(options.lease)],
+                &[&options.name, &millis(options.lease), &speaks],
                 |columns| Ok((columns.int()?, columns.number()?)),
             )
             .await?;
-        let (instance, others) = begun.ok_or(Trouble::Raced)?;
+        // Somebody took the schema further meanwhile.
+        let (instance, others) =
+            begun.ok_or_else(|| Trouble::Away(newer(options, "another version of the schema")))?;
         watch.began(sent, others);
         Ok(Self {
             watch: Arc::clone(watch),
@@ -149,27 +177,8 @@ impl Lease {
     /// Ends the leases that have run out, unless their owner is in the middle of a write, and takes the runs of dead
     /// instances over. Of several gateways each takes what the others leave.
     pub(crate) async fn reap(&self, session: &Session) -> Sql<()> {
-        let dead = session
-            .every(
-                "UPDATE instance SET epoch = epoch + 1, fenced = 1 WHERE instance IN (
-                     SELECT instance FROM instance
-                     WHERE fenced = 0 AND expires_at < clock_timestamp() AND instance <> $1
-                     ORDER BY instance FOR UPDATE SKIP LOCKED
-                 ) RETURNING instance",
-                &[&self.instance],
-                |columns| columns.int(),
-            )
-            .await?;
-        if !dead.is_empty() {
-            let ended = u64::try_from(dead.len()).unwrap_or(u64::MAX);
-            self.watch.leases_ended.fetch_add(ended, Ordering::Relaxed);
-            session
-                .execute(
-                    "UPDATE run SET generation = generation + 1 WHERE status = 0 AND instance = ANY($1)",
-                    &[&dead],
-                )
-                .await?;
-        }
+        let ended = end_expired(session, Some(self.instance)).await?;
+        self.watch.leases_ended.fetch_add(ended, Ordering::Relaxed);
         // Not by a join: a row that another gateway took between our snapshot and our lock is looked at again, and joined to
         // what the snapshot had, which would let us take it from the living.
         let taken = session

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 
+use crate::postgres::schema::{BREAKS, MIGRATIONS};
+
 /// How often to look for what others wrote, where they tell.
 const LOOK: Duration = Duration::from_millis(500);
 /// The same where they do not.
@@ -68,6 +70,10 @@ pub struct Options {
     pub(crate) notify: bool,
     pub(crate) look: Duration,
     pub(crate) careless: bool,
+    /// The version of the schema that this program speaks.
+    pub(crate) speaks: usize,
+    /// The last version up to it that older programs cannot go on with.
+    pub(crate) breaks: usize,
 }
 
 impl Options {
@@ -101,6 +107,8 @@ impl Options {
             notify: true,
             look: LOOK,
             careless: false,
+            speaks: MIGRATIONS.len(),
+            breaks: BREAKS,
         }
     }
 
@@ -210,6 +218,16 @@ impl Options {
     #[must_use]
     pub fn without_lease_lock(mut self) -> Self {
         self.careless = true;
+        self
+    }
+
+    /// Is a program of another version, so many steps ahead: they change nothing, but the last of them breaks older programs where
+    /// `breaking`.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn versions_ahead(mut self, steps: usize, breaking: bool) -> Self {
+        self.speaks = MIGRATIONS.len() + steps;
+        self.breaks = if breaking { self.speaks } else { BREAKS };
         self
     }
 

@@ -1,14 +1,20 @@
 //! The tables, their versions, the way from one version to the next, and the partitions of the log.
 //!
-//! Refuses a schema of a newer version, and one that is somebody else's. Two gateways never migrate at once.
+//! Refuses a schema of a newer version that is not for this one any more, one that is somebody else's, and a step that breaks
+//! older gateways while one is at work. Two gateways never migrate at once.
 
 use crate::error::{Cause, Unavailable};
 use crate::postgres::fault::Trouble;
+use crate::postgres::lease;
 use crate::postgres::options::Options;
 use crate::postgres::session::{Session, Sql, quoted};
 
 /// Every step from nothing. The version of a schema is the number of steps it has seen.
-pub(crate) const MIGRATIONS: &[&str] = &[V1, V2, EXPIRY];
+pub(crate) const MIGRATIONS: &[&str] = &[V1, SPEAKS, EXPIRY, QUOTAS];
+
+/// The version of the last step that programs of an older version cannot go on with. A step that only adds (tables, indexes,
+/// columns with defaults) leaves this as it is: gateways of both versions serve the schema.
+pub(crate) const BREAKS: usize = 3;
 
 /// The week that it is by the server's clock. The records of a run stand in the partition of the week in which it was
 /// opened.
@@ -155,7 +161,7 @@ CREATE TABLE pack (
 ";
 
 /// What quotas are checked against, as in SQLite.
-const V2: &str = "
+const QUOTAS: &str = "
 ALTER TABLE run ADD COLUMN content_bytes bigint NOT NULL DEFAULT 0;
 UPDATE run SET content_bytes = octet_length(request) + coalesce(octet_length(seed), 0)
     + coalesce((SELECT sum(length(bytes)) FROM result WHERE result.run_key = run.run_key), 0)
@@ -178,11 +184,15 @@ CREATE INDEX begun_agent ON begun (agent_id, at_ms);
 CREATE INDEX begun_age ON begun (noted_at);
 ";
 
-/// When the content of a run was deleted, and the way to those that are next.
+/// When the content of a run was deleted, and the way to those that are next. A program that does not know of it waits for
+/// records of such a run that never come.
 const EXPIRY: &str = "
 ALTER TABLE run ADD COLUMN expired_at text;
 CREATE INDEX run_expirable ON run (ended_ms) WHERE expired_at IS NULL AND ended_ms IS NOT NULL;
 ";
+
+/// Which version the program of an instance speaks.
+const SPEAKS: &str = "ALTER TABLE instance ADD COLUMN speaks bigint NOT NULL DEFAULT 1;";
 
 /// What a schema is, compared with what this version needs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -198,7 +208,7 @@ pub(crate) struct Version {
 pub(crate) async fn version(session: &Session, options: &Options) -> Result<Version, Unavailable> {
     let place = options.place();
     let sick = |trouble: Trouble| trouble.unavailable(&place);
-    let newest = MIGRATIONS.len();
+    let newest = options.speaks;
     let tables = session
         .one(
             "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -224,14 +234,26 @@ pub(crate) async fn version(session: &Session, options: &Options) -> Result<Vers
     if ours != Some(4) {
         return Err(foreign());
     }
-    let sql = format!("SELECT value FROM {} WHERE name = 'causeway'", meta(options));
-    let found = session.one(&sql, &[], |columns| columns.number()).await.map_err(sick)?;
-    let found = found.and_then(|found| usize::try_from(found).ok()).ok_or_else(foreign)?;
-    if found > newest {
-        let detail = format!("schema {found}, this version reads up to {newest}");
-        return Err(Unavailable::new(Cause::NewerSchema, place, detail));
+    let sql = format!(
+        "SELECT value, coalesce((SELECT value FROM {meta} WHERE name = 'compatible'), value)
+         FROM {meta} WHERE name = 'causeway'",
+        meta = meta(options)
+    );
+    let found =
+        session.one(&sql, &[], |columns| Ok((columns.number()?, columns.number()?))).await.map_err(sick)?;
+    let number = |number: u64| usize::try_from(number).ok();
+    let (found, compatible) =
+        found.and_then(|(found, compatible)| number(found).zip(number(compatible))).ok_or_else(foreign)?;
+    if found > newest && compatible > newest {
+        return Err(newer(options, &format!("schema {found}, for version {compatible} and later")));
     }
     Ok(Version { found, newest })
+}
+
+/// A schema that is not for this program any more.
+pub(crate) fn newer(options: &Options, what: &str) -> Unavailable {
+    let detail = format!("{what}; this program speaks {}", options.speaks);
+    Unavailable::new(Cause::NewerSchema, options.place(), detail)
 }
 
 fn meta(options: &Options) -> String {
@@ -241,7 +263,7 @@ fn meta(options: &Options) -> String {
 /// Brings the schema to the newest version, alone, and sees to the partitions of the log.
 ///
 /// # Errors
-/// As [`version`]; `OlderSchema` where the options forbid to migrate.
+/// As [`version`]; `OlderSchema` where the options forbid to migrate, `OlderGateways` where one is at work that could not go on.
 pub(crate) async fn prepare(session: &Session, options: &Options) -> Result<Version, Unavailable> {
     let place = options.place();
     let Version { found, newest } = version(session, options).await?;
@@ -264,20 +286,52 @@ async fn migrate(session: &Session, options: &Options) -> Result<(), Unavailable
         alone(session, options).await.map_err(sick)?;
         // Somebody else may have done it while we waited.
         let Version { found, newest } = version(session, options).await?;
-        if found == newest {
+        if found >= newest {
             return Ok(());
         }
         if found == 0 {
             let sql = format!("CREATE SCHEMA IF NOT EXISTS {}", quoted(&options.schema));
             session.batch(&sql).await.map_err(sick)?;
         }
+        if found > 0 && found < options.breaks {
+            without_older_gateways(session, options).await?;
+        }
         for step in MIGRATIONS.iter().skip(found) {
             session.batch(step).await.map_err(sick)?;
         }
-        let sql = format!("UPDATE {} SET value = {newest} WHERE name = 'causeway'", meta(options));
+        let sql = format!(
+            "UPDATE {meta} SET value = {newest} WHERE name = 'causeway';
+             INSERT INTO {meta} VALUES ('compatible', {}) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            options.breaks,
+            meta = meta(options)
+        );
         session.batch(&sql).await.map_err(sick)
     };
     end(session, done.await).await?.map_err(sick)
+}
+
+/// Sees, for the rest of the transaction, that no gateway is at work which the next steps would break: who begins a lease
+/// meanwhile waits for the end, and is told. Leases that have run out are ended, or their owners could come back.
+async fn without_older_gateways(session: &Session, options: &Options) -> Result<(), Unavailable> {
+    let sick = |trouble: Trouble| trouble.unavailable(&options.place());
+    session.batch("LOCK TABLE instance IN SHARE MODE").await.map_err(sick)?;
+    lease::end_expired(session, None).await.map_err(sick)?;
+    // Asked so that it can be asked of a table that does not have the column yet.
+    let older = session
+        .one(
+            "SELECT count(*) FROM instance i
+             WHERE fenced = 0 AND coalesce((to_jsonb(i) ->> 'speaks')::bigint, 1) < $1",
+            &[&i64::try_from(options.breaks).unwrap_or(i64::MAX)],
+            |columns| columns.number(),
+        )
+        .await
+        .map_err(sick)?
+        .unwrap_or(0);
+    if older > 0 {
+        let detail = format!("{older} at work, which version {} of the schema is not for", options.speaks);
+        return Err(Unavailable::new(Cause::OlderGateways, options.place(), detail));
+    }
+    Ok(())
 }
 
 /// Commits what went well, and takes back what did not.

@@ -12,6 +12,7 @@ mod proxy;
 mod schema;
 mod tls;
 mod trouble;
+mod versions;
 mod walks;
 
 use std::sync::Arc;

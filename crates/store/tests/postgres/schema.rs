@@ -30,8 +30,8 @@ async fn a_schema_that_is_newer_older_or_another_programs_is_refused() {
     let client = raw(server).await;
     let options = server.empty().schema("ages");
     assert_eq!(cause(open_blocking(options.clone().migrate(false))), Cause::OlderSchema);
-    let (found, newest) = tokio::task::block_in_place(|| PostgresStore::version(&options)).unwrap();
-    assert!(found == 0 && newest > 0, "{found} {newest}");
+    let newest = PostgresStore::migrations(0).count();
+    assert_eq!(tokio::task::block_in_place(|| PostgresStore::version(&options)), Ok((0, newest)));
     assert_eq!(tokio::task::block_in_place(|| PostgresStore::migrate(&options)), Ok((0, newest)));
     drop(open_blocking(options.clone().migrate(false)).unwrap());
     client.batch_execute("UPDATE ages.meta SET value = 99").await.unwrap();
