@@ -245,8 +245,7 @@ impl Pool {
             }
             Some(_) => {
                 if place.failed() {
-                    let pause = self.config.circuit_open;
-                    tracing::error!(%agent, "workers do not start: none is tried for {pause:?}");
+                    tracing::error!(%agent, "workers do not start: none is tried before circuit_open is over");
                 }
             }
         }
