@@ -6,6 +6,7 @@ mod auth;
 mod http;
 mod postgres;
 mod quotas;
+mod retention;
 mod tools;
 
 use std::collections::BTreeMap;
@@ -22,8 +23,8 @@ use causeway_engine::quota::Bounds;
 use super::tree::{Node, Origin, Tree, Value};
 use super::units;
 use super::{
-    Agent, Audit, AuthMode, Config, Driver, EnvValue, Finding, Pace, Process, Recording, Retention, Server,
-    Store, StoreKind, Tracing,
+    Agent, Audit, AuthMode, Config, Driver, EnvValue, Finding, Pace, Process, Recording, Server, Store,
+    StoreKind, Tracing,
 };
 
 /// The settings in `tree`; faults are added to `findings` and replaced by defaults.
@@ -34,7 +35,7 @@ pub(super) fn config(tree: &Tree, findings: &mut Vec<Finding>) -> Config {
     root.table("store", |section| config.store = store(section));
     root.table("auth", |section| config.auth = auth::auth(section));
     root.table("audit", |section| config.audit = audit(section));
-    root.table("retention", |section| config.retention = retention(section));
+    root.table("retention", |section| config.retention = retention::retention(section));
     root.table("tracing", |section| config.tracing = tracing(section));
     root.table("quotas", |section| config.quotas = quotas::quotas(section));
     root.each("agents", |name, section| {
@@ -148,15 +149,6 @@ fn audit(section: &mut Section<'_, '_>) -> Audit {
     Audit {
         enabled: section.flag("enabled").unwrap_or(default.enabled),
         rotate_at: section.size("rotate_at", 4096..=1 << 40).unwrap_or(default.rotate_at),
-    }
-}
-
-fn retention(section: &mut Section<'_, '_>) -> Retention {
-    let default = Retention::default();
-    Retention {
-        pack_after: section.duration("pack_after", false).unwrap_or(default.pack_after),
-        delete_after: section.duration("delete_after", true),
-        interval: section.duration("interval", true).unwrap_or(default.interval),
     }
 }
 

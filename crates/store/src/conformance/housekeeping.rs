@@ -14,7 +14,7 @@ use crate::conformance::fixture::{
 use crate::error::Refusal;
 use crate::model::{
     Epoch, Expired, ExpiredRun, InterruptStatus, Orphan, Owner, Remains, Run, RunFilter, Status, Thread,
-    Withdrawal,
+    Whose, Withdrawal,
 };
 use crate::store::Store;
 
@@ -170,6 +170,7 @@ pub async fn an_expired_run_keeps_what_it_was_and_loses_what_it_said(backend: &m
     assert_eq!(done.oldest_left, before.ended_at.as_ref().map(|at| at.unix_millis()));
     assert_eq!(expire(&*store, 100, 10).await, Expired { runs: gone(&["r1"]), oldest_left: None });
     assert_eq!(expire(&*store, 200, 10).await, nothing, "once is enough");
+    assert_eq!(store.stored_bytes(Whose::Owner, "local").await, Ok(0), "it takes up nothing");
 
     drop(store);
     backend.restart();
