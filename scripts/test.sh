@@ -59,13 +59,15 @@ fuzz() {
     echo "fuzz: $*, $seconds s"
     CAUSEWAY_FUZZ_SECONDS=$seconds cargo test --quiet --locked "$@"
 }
-seconds="${CAUSEWAY_FUZZ_SECONDS:-50}"
+seconds="${CAUSEWAY_FUZZ_SECONDS:-40}"
 fuzz --package causeway-contract --test properties mutated_lines
 fuzz --package causeway-lifecycle --test fuzz
 fuzz --package causeway-encode --test properties no_bytes_and_no_operations
 fuzz --package causeway-adapter --test deepagents no_damage
 fuzz --package causeway-adapter --test anthropic no_damage
 fuzz --package causeway-adapter --test bedrock no_damage
+fuzz --workspace --test worker
+fuzz --workspace --test requests
 
 if [ -x "$environment/.venv/bin/python" ]; then
     "$environment/.venv/bin/python" examples/deepagents/test_worker.py
