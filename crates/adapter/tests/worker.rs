@@ -1,5 +1,6 @@
 //! Lines of workers with any damage, for as long as `CAUSEWAY_FUZZ_SECONDS` says (default 2).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::disallowed_methods, reason = "a test may look at the clock and the environment")]
 
 use std::time::{Duration, Instant};
 
