@@ -261,10 +261,8 @@ fn show_tool(out: &mut String, path: &str, tool: &Tool) {
     }
 }
 
+/// All of them: a default is a bound like any other.
 fn show_limits(out: &mut String, path: &str, limits: &Limits) {
-    if *limits == Limits::DEFAULT {
-        return;
-    }
     let mut limits = limits.clone();
     let _ = writeln!(out, "\n[{path}.limits]");
     for (name, value) in read::bytes_of(&mut limits) {

@@ -319,6 +319,24 @@ fn every_limit_of_the_contract_has_a_key() {
 }
 
 #[test]
+fn show_prints_every_bound_though_nobody_set_it() {
+    let agent = "[agents.a]\nharness = \"deepagents\"\ndriver.process = { command = [\"x\"] }\n";
+    let shown = load(agent, &[]).unwrap().show();
+    let (server, limits) = shown.split_once("[agents.a.limits]").unwrap();
+    let paths = schema::paths();
+    let of = |table: &'static str| paths.iter().filter_map(move |path| path.strip_prefix(table));
+    for key in of("agents.*.limits.") {
+        assert!(limits.contains(&format!("\n{key} = ")), "{key}: {shown}");
+    }
+    for key in of("server.").chain(of("retention.")).filter(|key| *key != "delete_after") {
+        assert!(server.contains(&format!("\n{key} = ")), "{key}: {shown}");
+    }
+    for key in of("agents.*.driver.process.").filter(|key| *key != "env.*") {
+        assert!(limits.contains(&format!("\n{key} = ")), "{key}: {shown}");
+    }
+}
+
+#[test]
 fn shared_mode_names_its_database_and_never_a_password() {
     let file = "[store]\nkind = \"postgres\"\n";
     let whole = format!(
