@@ -346,7 +346,8 @@ impl Engine {
     /// Follows a run from a cursor (exclusive; `None` is the start) to its end.
     ///
     /// # Errors
-    /// An unknown run, another owner's included; a cursor beyond the last event; a store that cannot serve.
+    /// An unknown run, another owner's included; one whose content was deleted; a cursor beyond the last event; a store that
+    /// cannot serve.
     pub async fn subscribe(
         &self,
         owner: &Owner,
@@ -379,6 +380,9 @@ impl Engine {
         // Before the row is read: a run that ends in between is then seen as ended in the store.
         let active = self.inner.active(run_id);
         let run = self.inner.store.run(owner, run_id).await?;
+        if let Some(remains) = run.remains() {
+            return Err(Refusal::Expired { remains: Box::new(remains) }.into());
+        }
         Error::beyond_end(after, run.last_sequence)?;
         let feed = active.map(|active| active.feed);
         let presence = feed.as_ref().filter(|_| counts).map(Feed::client);
