@@ -10,7 +10,7 @@ use causeway_store::conformance::Backend;
 use causeway_store::conformance::fixture::{
     NOON, conversation, fail, first, open, opened, record, reference, run_id, run_to_end,
 };
-use causeway_store::model::{OpenRun, Owner};
+use causeway_store::model::{OpenRun, Owner, RunFilter, Whose};
 use causeway_store::sqlite::{Options, SqliteStore};
 use tempfile::TempDir;
 
@@ -95,4 +95,42 @@ async fn what_was_deleted_is_in_no_file_any_more() {
     backend.restart();
     assert_eq!(holds(&dir, PLANTED), [""; 0]);
     assert_eq!(backend.store().health().await.unwrap().backend, "sqlite");
+}
+
+/// What the steps behind version 2 made, undone: no program writes such files any more.
+const BACK_TO_2: &str = "
+DROP INDEX run_expirable; DROP INDEX run_owner_bytes; DROP INDEX run_agent_bytes; DROP INDEX run_open_owner;
+DROP INDEX run_open_agent; DROP TABLE begun;
+ALTER TABLE run DROP COLUMN expired_at; ALTER TABLE run DROP COLUMN content_bytes; PRAGMA user_version = 2;
+PRAGMA wal_checkpoint(TRUNCATE);
+";
+
+#[tokio::test]
+async fn a_file_of_an_older_version_is_read_as_it_is_and_migrated_by_a_gateway() {
+    let mut backend = Sqlite::empty();
+    let store = backend.store();
+    run_to_end(&*store, open("r1", "c"), "h1").await;
+    opened(&*store, open("r2", "d")).await;
+    let everything = async |store: &dyn Store| {
+        let runs = store.runs(&Owner::local(), &RunFilter::default(), 10, None).await.unwrap();
+        (runs, store.read_after(&run_id("r1"), None, 100).await.unwrap())
+    };
+    let before = everything(&*store).await;
+    let bytes = store.stored_bytes(Whose::Owner, "local").await.unwrap();
+    drop(store);
+    backend.store = None;
+    let data = backend.dir.path().join("data");
+    let file = data.join("causeway.db");
+    rusqlite::Connection::open(&file).unwrap().execute_batch(BACK_TO_2).unwrap();
+    std::fs::remove_file(data.join("causeway.mark")).unwrap();
+
+    let older = std::fs::read(&file).unwrap();
+    let reader = SqliteStore::open_read_only(&data).unwrap();
+    assert_eq!(everything(&reader).await, before);
+    drop(reader);
+    assert!(std::fs::read(&file).unwrap() == older, "the file was changed");
+
+    let store = SqliteStore::open(options(&backend.dir)).unwrap();
+    assert_eq!(everything(&store).await, before);
+    assert_eq!(store.stored_bytes(Whose::Owner, "local").await, Ok(bytes));
 }

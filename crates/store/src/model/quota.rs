@@ -120,21 +120,21 @@ impl OverQuota {
     }
 
     fn sentence(&self) -> String {
-        let who = match self.whose {
-            Whose::Owner => "you have",
-            Whose::Agent => "this agent has",
+        let (who, may) = match self.whose {
+            Whose::Owner => ("you have", "you may"),
+            Whose::Agent => ("this agent has", "it may"),
         };
         let limit = self.limit;
         match self.bound {
             Bound::OpenRuns => {
-                format!("{who} {limit} runs open, which is the limit; wait until one has ended")
+                format!("{who} as many runs open as {may} ({limit}); wait until one has ended")
             }
-            Bound::Starts => format!("{who} begun {limit} runs within a minute, which is the limit"),
+            Bound::Starts => format!("{who} begun as many runs within a minute as {may} ({limit})"),
             Bound::OpenStreams => {
-                format!("{who} {limit} event streams open, which is the limit; close one, or poll the events")
+                format!("{who} as many event streams open as {may} ({limit}); close one, or poll the events")
             }
             Bound::StoredBytes => {
-                format!("{who} reached the limit of {limit} stored bytes; delete conversations to make room")
+                format!("{who} stored as many bytes as {may} ({limit}); delete conversations to make room")
             }
         }
     }

@@ -231,10 +231,10 @@ pub(crate) fn reader(dir: &Path) -> Result<Connection, Unavailable> {
     };
     match found {
         0 => Err(Unavailable::new(Cause::Missing, path, "the file is empty")),
-        old if old < schema::MIGRATIONS.len() => {
-            Err(Unavailable::new(Cause::Io, path, format!("schema {old} is older; start the gateway once")))
+        found => {
+            schema::read_as_newest(&connection, found).map_err(|error| fault::unavailable(&error, &path))?;
+            Ok(connection)
         }
-        _ => Ok(connection),
     }
 }
 

@@ -175,6 +175,23 @@ ALTER TABLE run ADD COLUMN expired_at TEXT;
 CREATE INDEX run_expirable ON run (ended_ms) WHERE expired_at IS NULL AND ended_ms IS NOT NULL;
 ";
 
+/// Columns that a step added to `run`, each with what stands for it in a file that has not seen the step.
+const ADDED: &[(usize, &str)] = &[(2, "NULL AS cause"), (3, "0 AS content_bytes"), (4, "NULL AS expired_at")];
+
+/// Lets a file of an older version be read as if it were of the newest, without a change to it: a view of the connection's own
+/// stands before the table.
+pub(crate) fn read_as_newest(connection: &Connection, found: usize) -> rusqlite::Result<()> {
+    let added: Vec<&str> =
+        ADDED.iter().filter(|(step, _)| *step > found).map(|(_, column)| *column).collect();
+    if added.is_empty() {
+        return Ok(());
+    }
+    let columns = added.join(", ");
+    connection.execute_batch(&format!(
+        "PRAGMA temp_store = MEMORY; CREATE TEMP VIEW run AS SELECT *, {columns} FROM main.run;"
+    ))
+}
+
 /// Brings the file to the newest version; copies an older one first, to a file beside it.
 ///
 /// # Errors
@@ -269,6 +286,31 @@ mod tests {
         let copy = Connection::open(dir.path().join("causeway.db.v1.backup")).unwrap();
         assert_eq!(columns(&copy), 1);
         assert_eq!(version(&copy, &file, steps), Ok(1));
+    }
+
+    #[test]
+    fn a_file_of_any_older_version_reads_as_one_of_the_newest() {
+        let columns = |connection: &Connection, table: &str| {
+            let statement = connection.prepare(&format!("SELECT * FROM {table}")).unwrap();
+            let mut names: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+            names.sort_unstable();
+            names
+        };
+        let made = |versions: usize| {
+            let connection = Connection::open_in_memory().unwrap();
+            for step in &MIGRATIONS[..versions] {
+                connection.execute_batch(step).unwrap();
+            }
+            read_as_newest(&connection, versions).unwrap();
+            connection
+        };
+        let newest = made(MIGRATIONS.len());
+        for versions in 1..MIGRATIONS.len() {
+            let older = made(versions);
+            for table in ["run", "conversation", "head", "interrupt", "result", "log", "pack"] {
+                assert_eq!(columns(&older, table), columns(&newest, table), "version {versions}, {table}");
+            }
+        }
     }
 
     #[test]
