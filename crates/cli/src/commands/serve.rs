@@ -1,6 +1,6 @@
 //! `causeway serve`: the gateway in the foreground, until SIGTERM or SIGINT; SIGHUP reads the settings again.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -8,6 +8,7 @@ use causeway_server::config::{Config, Overrides};
 use causeway_server::gateway::Gateway;
 use causeway_server::reload::Reloader;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
 
 use crate::commands::config::ground::survey;
 use crate::commands::config::{DEFAULT_FILE, Loaded, load, told};
@@ -72,7 +73,8 @@ async fn serve(config: &Config, hint: Option<Hint>, sources: Sources) -> anyhow:
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
     let hangup = signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?;
     let gateway = Gateway::open(config).await?;
-    let reloading = tokio::spawn(reload(gateway.reloader(), sources, hangup));
+    let (left, mut terminal_left) = oneshot::channel();
+    let reloading = tokio::spawn(reload(gateway.reloader(), sources, hangup, left));
     {
         let mut out = std::io::stdout().lock();
         // Whoever started us without a stdout wants no line.
@@ -97,6 +99,7 @@ async fn serve(config: &Config, hint: Option<Hint>, sources: Sources) -> anyhow:
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
+            Ok(()) = &mut terminal_left => {}
         }
         tokio::spawn(async move {
             tokio::select! {
@@ -112,9 +115,16 @@ async fn serve(config: &Config, hint: Option<Hint>, sources: Sources) -> anyhow:
     Ok(())
 }
 
-/// Reads the settings again whenever it is asked to.
-async fn reload(reloader: Reloader, sources: Sources, mut hangup: Signal) {
+/// Reads the settings again whenever it is asked to. The signal has an older meaning: whoever started us at a terminal and
+/// closed it wants us gone, and `left` says so.
+async fn reload(reloader: Reloader, sources: Sources, mut hangup: Signal, left: oneshot::Sender<()>) {
+    let at_terminal = std::io::stdin().is_terminal();
     while hangup.recv().await.is_some() {
+        if at_terminal && !std::io::stdin().is_terminal() {
+            tracing::info!("the terminal was closed");
+            let _stopping = left.send(());
+            return;
+        }
         tracing::info!("asked to reload the configuration");
         let sources = sources.clone();
         let read = tokio::task::spawn_blocking(move || sources.again().map_err(|error| format!("{error:#}")));

@@ -219,3 +219,33 @@ fn a_token_is_rotated_without_a_restart_and_streams_of_one_that_was_taken_out_en
     assert!(gateway.stop_again().success());
     assert!(!log.contains("canary"), "a token is in the log");
 }
+
+/// Runs the words behind it at a terminal of their own, prints what that shows, and closes it when told to.
+const TERMINAL: &str = r#"
+import os, pty, sys
+child, terminal = pty.fork()
+if child == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+shown = b""
+while b"listening on" not in shown:
+    shown += os.read(terminal, 4096)
+os.kill(child, 1)
+while b"the configuration was reloaded" not in shown:
+    shown += os.read(terminal, 4096)
+os.close(terminal)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"#;
+
+#[test]
+fn who_closes_the_terminal_ends_the_gateway_and_who_signals_it_does_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = dir.path().join("causeway.toml");
+    std::fs::write(&settings, recorded_agents(&[("tour", "text_plain", "fast", "")])).unwrap();
+    let mut at_terminal = Command::new("timeout");
+    at_terminal.args(["120", "python3", "-c", TERMINAL, env!("CARGO_BIN_EXE_causeway"), "serve"]);
+    at_terminal.args(["--listen", "127.0.0.1:0", "--config"]).arg(&settings);
+    at_terminal.arg("--data").arg(dir.path().join("data"));
+    let done = at_terminal.output().unwrap();
+    let (said, erred) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert_eq!(said.trim(), "0", "{erred}");
+}
