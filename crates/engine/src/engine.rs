@@ -27,7 +27,7 @@ use crate::failpoint::{self, hit};
 use crate::feed::Feed;
 use crate::metrics::{Findings, Metrics};
 use crate::origin::Origin;
-use crate::quota::{Keeper, StreamPlace};
+use crate::quota::{Keeper, Quotas, StreamPlace};
 use crate::repair::{Lost, Repairs};
 use crate::subscription::Subscription;
 use crate::trace::Tracer;
@@ -392,6 +392,11 @@ impl Engine {
         let reader = self.inner.metrics.reader();
         let subscription = Subscription::new(run.owner, run.run_id, store, feed, after, presence, reader);
         Ok(subscription.elsewhere(elsewhere))
+    }
+
+    /// Puts other quotas of owners in place. Those of agents come with the agents.
+    pub fn set_quotas(&self, quotas: Quotas) {
+        self.inner.quotas.replace(quotas);
     }
 
     /// A place for one more event stream of this owner and agent; to be held by the subscription

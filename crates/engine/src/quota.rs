@@ -5,7 +5,7 @@
 //! seconds.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use causeway_store::Store;
@@ -55,14 +55,23 @@ type Holder = (Whose, String);
 /// Holds owners and agents to their bounds.
 #[derive(Debug)]
 pub(crate) struct Keeper {
-    quotas: Quotas,
+    quotas: RwLock<Arc<Quotas>>,
     streams: Arc<Mutex<HashMap<Holder, u64>>>,
     stored: Mutex<HashMap<Holder, (Instant, u64)>>,
 }
 
 impl Keeper {
     pub(crate) fn new(quotas: Quotas) -> Self {
-        Self { quotas, streams: Arc::default(), stored: Mutex::default() }
+        Self { quotas: RwLock::new(Arc::new(quotas)), streams: Arc::default(), stored: Mutex::default() }
+    }
+
+    /// Other quotas from here on. What runs and what is read goes on, also above them.
+    pub(crate) fn replace(&self, quotas: Quotas) {
+        *self.quotas.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(quotas);
+    }
+
+    fn quotas(&self) -> Arc<Quotas> {
+        Arc::clone(&self.quotas.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// What the store checks when it opens a run.
@@ -76,7 +85,8 @@ impl Keeper {
             open_runs: bounds.open_runs,
             starts_per_minute: bounds.starts_per_minute,
         };
-        let of_owner = self.quotas.of(owner);
+        let quotas = self.quotas();
+        let of_owner = quotas.of(owner);
         let mut reached = None;
         for (whose, name, bounds) in
             [(Whose::Owner, owner.as_str(), of_owner), (Whose::Agent, agent.id.as_str(), &agent.quotas)]
@@ -120,7 +130,7 @@ impl Keeper {
         agent: Option<&AgentConfig>,
     ) -> Result<StreamPlace, OverQuota> {
         let bounds = [
-            (Whose::Owner, owner.as_str(), self.quotas.of(owner).open_streams),
+            (Whose::Owner, owner.as_str(), self.quotas().of(owner).open_streams),
             (Whose::Agent, agent_id, agent.and_then(|agent| agent.quotas.open_streams)),
         ];
         let mut streams = lock(&self.streams);

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use causeway_engine::audit::{Act, Action};
+use causeway_engine::quota::Quotas;
 use causeway_engine::{Engine, Reloaded};
 use tokio::sync::Mutex;
 
@@ -54,7 +55,7 @@ pub enum Refused {
 }
 
 impl Reloader {
-    /// Puts a configuration in place of the one that holds: agents, tokens, keys and lists. Runs that go on end under the agent
+    /// Puts a configuration in place of the one that holds: agents, quotas, tokens, keys and lists. Runs that go on end under the agent
     /// that they began with; streams of tokens that are not listed any more end. What it did, or why it did nothing,
     /// stands in the log, the audit log and the metrics.
     ///
@@ -92,8 +93,12 @@ impl Reloader {
         let checked = self.auth.check(&config.auth).await.map_err(OpenError::Auth)?;
         let prepared = self.engine.prepare(agents(&config)?).await.map_err(OpenError::Engine)?;
         let waiting = waiting(running, &config);
-        let agents = prepared.apply(|| self.auth.take(checked));
-        *running = Config { agents: config.agents, auth: config.auth, ..std::mem::take(running) };
+        let agents = prepared.apply(|| {
+            self.auth.take(checked);
+            self.engine.set_quotas(config.quotas.clone());
+        });
+        let Config { agents: told, auth, quotas, .. } = config;
+        *running = Config { agents: told, auth, quotas, ..std::mem::take(running) };
         Ok(Applied { agents, waiting })
     }
 
@@ -127,7 +132,12 @@ fn waiting(running: &Config, told: &Config) -> Vec<String> {
 
 /// What a reload does not touch, by key, as `causeway config show` has it.
 fn fixed(config: &Config) -> BTreeMap<String, String> {
-    let rest = Config { agents: BTreeMap::new(), auth: crate::config::Auth::default(), ..config.clone() };
+    let rest = Config {
+        agents: BTreeMap::new(),
+        auth: crate::config::Auth::default(),
+        quotas: Quotas::default(),
+        ..config.clone()
+    };
     let mut section = String::new();
     let mut all = BTreeMap::new();
     for line in rest.show().lines() {

@@ -249,3 +249,23 @@ fn who_closes_the_terminal_ends_the_gateway_and_who_signals_it_does_not() {
     let (said, erred) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
     assert_eq!(said.trim(), "0", "{erred}");
 }
+
+#[test]
+fn quotas_of_owners_are_raised_while_the_gateway_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let slow = recorded_agents(&[("slow", "text_plain", "1h", "idle_timeout = \"2h\"\ndeadline = \"2h\"")]);
+    let settings = |most: u64| format!("[quotas]\nopen_runs = {most}\n{slow}");
+    let gateway = Gateway::start(dir.path(), &settings(1));
+    let mut told = Told::new(dir.path(), &gateway);
+    let start =
+        |conversation: &str| try_create(&gateway.client, "slow", conversation, "hello").unwrap().status;
+    assert_eq!((start("a"), start("b")), (202, 429));
+    assert_eq!(told.read(&settings(2))["kept"], 1);
+    assert!(!gateway.log().contains("need a restart"), "{}", gateway.log());
+    assert_eq!((start("b"), start("c")), (202, 429));
+    // A lower one stops nothing that runs.
+    told.read(&settings(1));
+    assert_eq!(start("c"), 429);
+    let running = gateway.client.get("/api/v1/runs?status=running");
+    assert_eq!(value(running)["runs"].as_array().unwrap().len(), 2);
+}
