@@ -292,7 +292,7 @@ mod tests {
     fn a_file_of_any_older_version_reads_as_one_of_the_newest() {
         let columns = |connection: &Connection, table: &str| {
             let statement = connection.prepare(&format!("SELECT * FROM {table}")).unwrap();
-            let mut names: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+            let mut names: Vec<String> = statement.column_names().map(str::to_owned).collect();
             names.sort_unstable();
             names
         };
