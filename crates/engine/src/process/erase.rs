@@ -49,7 +49,7 @@ pub(super) async fn erase(
     }
 }
 
-/// Deletes a file with those beside it, or a directory with all that is in it. None there is none left.
+/// Deletes a file with those beside it, or a directory with all that is in it. What is not there is no error.
 fn remove(workers: &Path, place: &Path) -> io::Result<()> {
     let (Some(name), Some(above)) = (place.file_name(), place.parent()) else { return Ok(()) };
     let mut dir = workers.to_path_buf();
