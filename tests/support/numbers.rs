@@ -21,6 +21,12 @@ impl Numbers {
         self.0
     }
 
+    /// Any bytes, fewer than `most`.
+    pub fn bytes(&mut self, most: u64) -> Vec<u8> {
+        let len = self.next() % most;
+        (0..len).map(|_| self.next().to_be_bytes()[0]).collect()
+    }
+
     /// A number below `bound`, which is not 0.
     pub fn below(&mut self, bound: usize) -> usize {
         usize::try_from(self.next()).unwrap_or_default() % bound

@@ -6,32 +6,18 @@ use std::time::{Duration, Instant};
 
 #[path = "../../../fuzz/bodies/validator.rs"]
 mod body;
+#[path = "../../../tests/support/numbers.rs"]
+mod numbers;
 
-/// A xorshift sequence.
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn bytes(&mut self, most: u64) -> Vec<u8> {
-        let len = self.next() % most;
-        (0..len).map(|_| self.next().to_be_bytes()[0]).collect()
-    }
-}
+use numbers::Numbers;
 
 fn budget() -> Duration {
-    let seconds = std::env::var("CAUSEWAY_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(2);
-    Duration::from_secs(seconds)
+    Duration::from_secs(numbers::seconds())
 }
 
 #[test]
 fn no_operations_divide_the_validator_from_the_second_opinion() {
-    let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
+    let mut numbers = Numbers::new(1);
     let end = Instant::now() + budget();
     while Instant::now() < end {
         let input = numbers.bytes(600);
@@ -48,7 +34,7 @@ fn no_lines_are_too_odd_to_be_judged() {
     ]
     .concat()
     .into_bytes();
-    let mut numbers = Numbers(7);
+    let mut numbers = Numbers::new(7);
     let end = Instant::now() + budget();
     while Instant::now() < end {
         let mut input = streams.clone();
